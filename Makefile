@@ -1,0 +1,28 @@
+# make        build .venv and run the pipeline on the embedded sample
+# make test   build .venv and run all tests
+# make env    build .venv only
+PYTHON ?= python3
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+
+.PHONY: all env test lock
+all: env
+	dvc repro
+
+env: .venv/.built
+
+.venv/.built: requirements.lock pyproject.toml
+	$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(f"RankLedger needs Python 3.11 or newer, $(PYTHON) is {v.major}.{v.minor}: make PYTHON=python3.12" if v < (3, 11) else 0)'
+	$(PYTHON) -m venv --clear .venv
+	.venv/bin/python -m pip install -qq --require-hashes -r requirements.lock
+	.venv/bin/python -m pip install -qq --no-deps --no-build-isolation --editable .
+	touch $@
+
+test: env
+	ruff check
+	ruff format --check
+	mypy
+	pytest
+
+lock:  # needs uv
+	uv pip compile pyproject.toml --universal --python-version 3.11 --extra dev \
+	    --generate-hashes --no-emit-index-url --no-header --upgrade --output-file requirements.lock

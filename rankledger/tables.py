@@ -1,0 +1,215 @@
+"""Tables on disk: one Parquet writer, canonical content and its fingerprint, files and folders that are whole or absent."""
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+ROW_GROUP = 1 << 17
+
+
+class InputError(Exception):
+    """Something that the user gave is bad or missing; the message says what, where and what to do (exit code 2)."""
+
+
+def few(values: Iterable[object], most: int = 3) -> str:
+    """The first few values, for an error message.
+
+    >>> few(["b", "a", "d", "c"])
+    "'b', 'a', 'd', …"
+    """
+    shown = [repr(v) if isinstance(v, str) else str(v) for _, v in zip(range(most + 1), values, strict=False)]
+    return ", ".join([*shown[:most], *(["…"] if len(shown) > most else [])])
+
+
+def read_table(path: Path, columns: list[str] | None = None) -> pa.Table:
+    """Read a Parquet file, or a folder of part files with one schema (in name order; hidden files are left out).
+
+    Raises `InputError` where there is none, it is cut off, or it is something else.
+    """
+    try:
+        if path.is_dir():
+            parts = [p for p in sorted(path.iterdir()) if p.is_file() and p.name[0] not in "._"]
+            if not parts:
+                raise InputError(f"{path}: an empty folder; it should hold Parquet files")
+            return pa.concat_tables([pq.read_table(p, columns=columns, partitioning=None) for p in parts])
+        return pq.read_table(path, columns=columns, partitioning=None)
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
+    except (pa.ArrowException, OSError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"{path}: not a whole Parquet file ({reason}); write it again") from None
+
+
+@contextlib.contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """A temporary path beside `path` that takes its name when the block ends well, and vanishes when it does not.
+
+    >>> with whole_file(Path("a.txt")) as new:  # doctest: +SKIP
+    ...     new.write_text("all of it")
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    os.close(descriptor)
+    new = Path(name)
+    try:
+        yield new
+        new.chmod(0o666 & ~_umask())
+        new.replace(path)
+    finally:
+        new.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def whole_folder(path: Path) -> Iterator[Path]:
+    """A new empty folder that replaces `path` when the block ends well; otherwise `path` stays as it was."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    try:
+        yield new
+        new.chmod(0o777 & ~_umask())
+        if path.exists():
+            shutil.rmtree(path)
+        new.replace(path)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def write_table(table: pa.Table, path: Path) -> None:
+    """Write `table` as Parquet, with the same bytes for the same table, whole or not at all."""
+    with whole_file(path) as new:
+        pq.write_table(
+            table.replace_schema_metadata(None).combine_chunks(),
+            new,
+            row_group_size=ROW_GROUP,
+            compression="zstd",
+            store_schema=False,
+        )
+
+
+def write_text(text: str, path: Path) -> None:
+    """Write `text` as UTF-8, whole or not at all."""
+    with whole_file(path) as new:
+        new.write_text(text, encoding="utf-8", newline="\n")
+
+
+def to_json(value: Any) -> str:
+    """JSON with sorted keys and a line an entry; finite numbers only (`ValueError` otherwise)."""
+    return json.dumps(value, ensure_ascii=False, indent=2, sort_keys=True, allow_nan=False) + "\n"
+
+
+def read_json(path: Path) -> Any:
+    """The content of a JSON file; raises `InputError` where it is absent or is no JSON."""
+    try:
+        return json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
+    except ValueError as error:
+        raise InputError(f"{path}: not JSON ({error})") from None
+
+
+def sha256_file(path: Path) -> str:
+    """SHA-256 of a file's bytes, in hex."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def as_strings(array: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """Ids as one array of `large_string`: strings as they are, integers in decimal, dictionaries decoded.
+
+    Raises `TypeError` on any other type; floats are not ids.
+    """
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if pa.types.is_string(array.type) or pa.types.is_large_string(array.type) or pa.types.is_string_view(array.type):
+        return array.cast(pa.large_string())
+    if pa.types.is_integer(array.type):
+        return array.cast(pa.string()).cast(pa.large_string())
+    raise TypeError(f"ids must be strings or integers, not {array.type}")
+
+
+def sort_rows(table: pa.Table) -> pa.Table:
+    """Rows in the order of their scalar columns, from the first to the last; strings bytewise."""
+    keys = [f.name for f in table.schema if not pa.types.is_nested(f.type)]
+    return table.take(pc.sort_indices(table, sort_keys=[(k, "ascending") for k in keys])) if keys else table
+
+
+def fingerprint(table: pa.Table) -> str:
+    """SHA-256 over the canonical content of a table: its schema, then its rows in the order of their scalar columns.
+
+    It does not depend on who wrote the Parquet file, on row groups, encodings, chunks, the order of rows and columns,
+    or the width of integers and floats. Rows that are equal in all scalar columns must not differ in list columns.
+
+    >>> fingerprint(pa.table({"id": ["b", "a"]})) == fingerprint(pa.table({"id": pa.array(["a", "b"]).cast("large_string")}))
+    True
+    """
+    table = table.select(sorted(table.column_names))
+    columns = [_canonical(c) for c in table.columns]
+    schema = [[name, str(column.type)] for name, column in zip(table.column_names, columns, strict=True)]
+    table = sort_rows(pa.table(dict(zip(table.column_names, columns, strict=True))))
+    digest = hashlib.sha256(json.dumps([schema, table.num_rows]).encode())
+    for column in table.columns:
+        _digest(digest, column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column)
+    return digest.hexdigest()
+
+
+def _canonical(column: pa.ChunkedArray) -> pa.Array:
+    """The column with one type for each kind of value: large_string, int64, float64, bool, large_list of those."""
+
+    def kind(dtype: pa.DataType) -> pa.DataType:
+        if pa.types.is_dictionary(dtype):
+            return kind(dtype.value_type)
+        if pa.types.is_integer(dtype):
+            return pa.int64()
+        if pa.types.is_floating(dtype):
+            return pa.float64()
+        if pa.types.is_boolean(dtype):
+            return pa.bool_()
+        if pa.types.is_list(dtype) or pa.types.is_large_list(dtype) or pa.types.is_fixed_size_list(dtype):
+            return pa.large_list(pa.field("item", kind(dtype.value_type)))
+        if pa.types.is_string(dtype) or pa.types.is_large_string(dtype) or pa.types.is_string_view(dtype):
+            return pa.large_string()
+        raise TypeError(f"no canonical form for a column of {dtype}")
+
+    target = kind(column.type)
+    chunks = column.cast(target)
+    array: pa.Array = chunks.combine_chunks() if isinstance(chunks, pa.ChunkedArray) else chunks
+    if pa.types.is_floating(target):  # one zero
+        array = pc.add(array, 0.0)
+    return array
+
+
+def _digest(digest: Any, array: pa.Array) -> None:
+    """Feed an array in canonical form to a hash: which values are there, their lengths, the values."""
+    digest.update(np.packbits(np.asarray(array.is_valid()), bitorder="little").tobytes())
+    array = array.drop_null()
+    if pa.types.is_large_list(array.type):
+        digest.update(np.asarray(pc.list_value_length(array), dtype="<i8").tobytes())
+        _digest(digest, pc.list_flatten(array))
+    elif pa.types.is_large_string(array.type):
+        digest.update(np.asarray(pc.binary_length(array), dtype="<i8").tobytes())
+        offsets = np.frombuffer(array.buffers()[1], dtype="<i8")[array.offset : array.offset + len(array) + 1]
+        if len(array) and array.buffers()[2] is not None:
+            digest.update(memoryview(array.buffers()[2])[offsets[0] : offsets[-1]])
+    elif pa.types.is_boolean(array.type):
+        digest.update(np.packbits(np.asarray(array), bitorder="little").tobytes())
+    else:
+        digest.update(np.ascontiguousarray(np.asarray(array), dtype="<f8" if pa.types.is_floating(array.type) else "<i8").tobytes())

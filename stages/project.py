@@ -1,0 +1,87 @@
+"""The project around the library: where it lies, its paths and its parameters."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML, YAMLError
+
+from rankledger.tables import InputError
+
+RUN_NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
+SHIPPED_RUNS = ("chance", "sample")
+
+
+@dataclass(frozen=True)
+class Project:
+    """A project: the folder that holds `dvc.yaml` and `params.yaml`."""
+
+    root: Path
+
+    @classmethod
+    def find(cls, start: Path | None = None) -> "Project":
+        """The nearest project at or above `start` (the current folder); raises `InputError` where there is none."""
+        here = (start or Path.cwd()).resolve()
+        for folder in (here, *here.parents):
+            if (folder / "dvc.yaml").is_file() and (folder / "params.yaml").is_file():
+                return cls(folder)
+        raise InputError(f"{here}: no RankLedger project here or above (a folder with dvc.yaml and params.yaml)")
+
+    def inbox(self, benchmark: str) -> Path:
+        """Where a user puts files that only a user can get."""
+        return self.root / "data" / "inbox" / benchmark
+
+    def raw(self, benchmark: str) -> Path:
+        """The benchmark's own files."""
+        return self.root / "data" / "raw" / benchmark
+
+    def subset(self, benchmark: str) -> Path:
+        """The benchmark's test subset."""
+        return self.root / "data" / "subsets" / benchmark
+
+    def predictions(self, run: str, benchmark: str) -> Path:
+        """A run's predictions on a benchmark."""
+        return self.root / "data" / "predictions" / run / benchmark
+
+    def scores(self, run: str, benchmark: str) -> Path:
+        """A run's results on a benchmark."""
+        return self.root / "data" / "scores" / run / benchmark
+
+    def validation(self, benchmark: str) -> Path:
+        """What `validate` found."""
+        return self.root / "reports" / "validation" / f"{benchmark}.json"
+
+    def params(self) -> dict[str, Any]:
+        """`params.yaml`; raises `InputError` where it can't be read."""
+        return read_yaml(self.root / "params.yaml")
+
+    def benchmark_params(self, benchmark: str) -> Mapping[str, Any]:
+        """What `params.yaml` says of a benchmark; raises `InputError` where it is not listed."""
+        listed = self.params().get("benchmarks") or {}
+        if benchmark not in listed:
+            raise InputError(f"params.yaml: benchmarks lists no {benchmark!r}; it lists: {', '.join(listed)}")
+        return listed[benchmark] or {}
+
+    def sources(self, benchmark: str) -> dict[str, dict[str, Any]]:
+        """The official files of a benchmark by name, from `data/sources.yaml`: url, size, checksums, licence, access."""
+        listed = read_yaml(self.root / "data" / "sources.yaml").get(benchmark) or []
+        return {str(entry["file"]): {k: v for k, v in entry.items() if k != "file"} for entry in listed}
+
+    def relative(self, path: Path) -> str:
+        """`path` as seen from the root, for messages."""
+        return path.relative_to(self.root).as_posix() if path.is_relative_to(self.root) else str(path)
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """The mapping in a YAML file; raises `InputError` where it is absent or no mapping."""
+    try:
+        content = YAML(typ="safe", pure=True).load(path)
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
+    except YAMLError as error:
+        raise InputError(f"{path}: not YAML ({' '.join(str(error).split())})") from None
+    if not isinstance(content, dict):
+        raise InputError(f"{path}: should be a mapping")
+    return content
