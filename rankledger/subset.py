@@ -7,7 +7,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from rankledger.tables import fingerprint, read_json, read_table, sort_rows, to_json, whole_folder, write_table, write_text
+from rankledger.tables import (
+    fingerprint,
+    read_json,
+    read_table,
+    sort_rows,
+    to_json,
+    whole_folder,
+    write_table,
+    write_text,
+)
 
 TRIALS = pa.schema(
     {"task": pa.string(), "view": pa.string(), "repeat": pa.int64(), "query_id": pa.string(), "pool_id": pa.string()}
@@ -26,9 +35,11 @@ class Subset:
         queries: `task`, `query_id`, and what the benchmark knows of a query (reference_id, text, …).
         pools: `pool_id`, `candidate_id`.
         trials: `task`, `view`, `repeat`, `query_id`, `pool_id`: who is ranked against what.
-        qrels: `query_id`, `candidate_id`, `relevance` (float), and `task` where tasks share query ids but not answers.
+        qrels: `query_id`, `candidate_id`, `relevance` (float).
         exclusions: `query_id`, `candidate_id`: candidates that the protocol takes out of a query's pools.
         universe: `side`, `id`: every id that the raw files know; anything else is foreign.
+
+    Where tasks share query ids but not answers, qrels and exclusions have a column `task` too.
     """
 
     queries: pa.Table
@@ -43,6 +54,29 @@ class Subset:
         return {f.name: getattr(self, f.name) for f in fields(self)}
 
 
+def describe(
+    subset: Subset,
+    benchmark: str,
+    parameters: Mapping[str, Any],
+    sources: Sequence[Mapping[str, Any]],
+    notes: Sequence[str] = (),
+) -> dict[str, Any]:
+    """The manifest of a subset; it holds no clock, path, host or package version.
+
+    `sources` are the raw files as `fetch` recorded them: name, url, size, sha256, licence, checksum (what it was
+    checked against).
+    """
+    tables = subset.tables()
+    return {
+        "benchmark": benchmark,
+        "parameters": dict(parameters),
+        "sources": [dict(s) for s in sources],
+        "counts": {name: table.num_rows for name, table in tables.items()},
+        "fingerprints": {name: fingerprint(table) for name, table in tables.items()},
+        "notes": list(notes),
+    }
+
+
 def write_subset(
     subset: Subset,
     folder: Path,
@@ -51,23 +85,11 @@ def write_subset(
     sources: Sequence[Mapping[str, Any]],
     notes: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Write the tables, sorted, and `manifest.json`, whole or not at all; returns the manifest.
-
-    `sources` are the raw files as `fetch` recorded them: name, url, size, sha256, licence, checksum (what it was
-    checked against). The manifest holds no clock, path, host or package version.
-    """
-    tables = {name: sort_rows(table) for name, table in subset.tables().items()}
-    manifest = {
-        "benchmark": benchmark,
-        "parameters": dict(parameters),
-        "sources": [dict(s) for s in sources],
-        "counts": {name: table.num_rows for name, table in tables.items()},
-        "fingerprints": {name: fingerprint(table) for name, table in tables.items()},
-        "notes": list(notes),
-    }
+    """Write the tables, sorted, and `manifest.json`, whole or not at all; returns the manifest (see `describe`)."""
+    manifest = describe(subset, benchmark, parameters, sources, notes)
     with whole_folder(folder) as new:
-        for name, table in tables.items():
-            write_table(table, new / f"{name}.parquet")
+        for name, table in subset.tables().items():
+            write_table(sort_rows(table), new / f"{name}.parquet")
         write_text(to_json(manifest), new / "manifest.json")
     return manifest
 

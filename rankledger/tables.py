@@ -1,4 +1,4 @@
-"""Tables on disk: one Parquet writer, canonical content and its fingerprint, files and folders that are whole or absent."""
+"""Tables on disk: one Parquet writer, canonical content and its fingerprint, files and folders whole or absent."""
 
 import contextlib
 import hashlib
@@ -32,18 +32,51 @@ def few(values: Iterable[object], most: int = 3) -> str:
     return ", ".join([*shown[:most], *(["…"] if len(shown) > most else [])])
 
 
-def read_table(path: Path, columns: list[str] | None = None) -> pa.Table:
-    """Read a Parquet file, or a folder of part files with one schema (in name order; hidden files are left out).
+def read_schema(path: Path) -> pa.Schema:
+    """The schema of a Parquet file, or of a folder of part files, which must share one.
 
     Raises `InputError` where there is none, it is cut off, or it is something else.
     """
+    parts = part_files(path)
+    with _parquet_errors(parts[0]):
+        schema = pq.read_schema(parts[0]).remove_metadata()
+    for part in parts[1:]:
+        with _parquet_errors(part):
+            if (other := pq.read_schema(part).remove_metadata()) != schema:
+                differs = [f"{f.name}: {f.type}" for f in other if f not in list(schema)] or other.names
+                raise InputError(
+                    f"{part}: other columns than {parts[0].name} ({few(differs)}); parts must share one schema"
+                )
+    return schema
+
+
+def read_table(path: Path, columns: list[str] | None = None, encoded: Iterable[str] = ()) -> pa.Table:
+    """Read a Parquet file, or a folder of part files (in name order); `encoded` string columns as dictionaries.
+
+    Raises `InputError` where there is none, it is cut off, or it is something else.
+    """
+    tables = []
+    for part in part_files(path):
+        with _parquet_errors(part):
+            tables.append(pq.read_table(part, columns=columns, partitioning=None, read_dictionary=list(encoded)))
+            tables[-1].validate(full=True)  # strings may hold anything until one looks
+    return pa.concat_tables(tables).unify_dictionaries()
+
+
+def part_files(path: Path) -> list[Path]:
+    """The Parquet files that make a table: the file itself, or those of a folder that are not hidden, in name order."""
+    if not path.is_dir():
+        return [path]
+    parts = [p for p in sorted(path.iterdir()) if p.is_file() and p.name[0] not in "._"]
+    if not parts:
+        raise InputError(f"{path}: an empty folder; it should hold Parquet files")
+    return parts
+
+
+@contextlib.contextmanager
+def _parquet_errors(path: Path) -> Iterator[None]:
     try:
-        if path.is_dir():
-            parts = [p for p in sorted(path.iterdir()) if p.is_file() and p.name[0] not in "._"]
-            if not parts:
-                raise InputError(f"{path}: an empty folder; it should hold Parquet files")
-            return pa.concat_tables([pq.read_table(p, columns=columns, partitioning=None) for p in parts])
-        return pq.read_table(path, columns=columns, partitioning=None)
+        yield
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None
     except (pa.ArrowException, OSError) as error:
@@ -158,7 +191,8 @@ def fingerprint(table: pa.Table) -> str:
     It does not depend on who wrote the Parquet file, on row groups, encodings, chunks, the order of rows and columns,
     or the width of integers and floats. Rows that are equal in all scalar columns must not differ in list columns.
 
-    >>> fingerprint(pa.table({"id": ["b", "a"]})) == fingerprint(pa.table({"id": pa.array(["a", "b"]).cast("large_string")}))
+    >>> one, other = pa.table({"id": ["b", "a"]}), pa.table({"id": pa.array(["a", "b"], pa.large_string())})
+    >>> fingerprint(one) == fingerprint(other)
     True
     """
     table = table.select(sorted(table.column_names))
@@ -212,4 +246,8 @@ def _digest(digest: Any, array: pa.Array) -> None:
     elif pa.types.is_boolean(array.type):
         digest.update(np.packbits(np.asarray(array), bitorder="little").tobytes())
     else:
-        digest.update(np.ascontiguousarray(np.asarray(array), dtype="<f8" if pa.types.is_floating(array.type) else "<i8").tobytes())
+        digest.update(
+            np.ascontiguousarray(
+                np.asarray(array), dtype="<f8" if pa.types.is_floating(array.type) else "<i8"
+            ).tobytes()
+        )

@@ -14,3 +14,12 @@ def shared() -> Path:
     if not (SHARED / "mirror").is_dir():
         pytest.skip("the folder ../shared with the benchmarks' real files is absent")
     return SHARED
+
+
+@pytest.fixture(scope="session")
+def oracles() -> Path:
+    """The programs of `.venv-oracles`: what tests compare with and .venv shall not hold; skipped where it is absent."""
+    programs = ROOT / ".venv-oracles" / "bin"
+    if not (ROOT / ".venv-oracles" / ".built").is_file():
+        pytest.skip("the environment .venv-oracles is absent; `make oracles` builds it")
+    return programs
