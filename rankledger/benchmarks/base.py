@@ -1,5 +1,7 @@
 """What a benchmark tells the pipeline: its files, its tables and its plan, all of it data."""
 
+import re
+import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,6 +12,17 @@ from rankledger.subset import Subset
 from rankledger.tables import InputError
 
 Key = tuple[str, ...]  # a path below run → benchmark in metrics.json, e.g. ("val", "R@1")
+TIES = ("expected", "trec", "pessimistic", "optimistic")
+
+
+def normalise(label: str) -> str:
+    """The hyphenated form of a label: lower case, accents off, spaces and apostrophes → `-`.
+
+    >>> normalise("Très facile"), normalise("huile d'olive")
+    ('tres-facile', 'huile-d-olive')
+    """
+    plain = "".join(c for c in unicodedata.normalize("NFKD", label) if not unicodedata.combining(c))
+    return re.sub(r"[\s'’-]+", "-", plain.strip().lower())
 
 
 @dataclass(frozen=True)
@@ -20,7 +33,7 @@ class Task:
         name: as in the tables and in metrics.json.
         query_side, candidate_side: sides of `universe.parquet`, and names of the embedding files.
         guided_side: the side that the shipped run `sample` moves towards the right answers.
-        ties: the protocol's tie rule: expected, trec, pessimistic or optimistic.
+        ties: the protocol's tie rule, one of `TIES`.
         missing: what a query without a prediction is: an "error", or "zero" where the protocol counts it 0.
         noise: whether a candidate outside the universe takes its rank (as in trec_eval) instead of being an error.
         labels: for a label task, its classes in their order; a query then has one answer and no ranking.
@@ -77,6 +90,7 @@ class Plan:
         files: predictions of a view that may come in a file of their own: (task, view) → file name without suffix.
             Without that file the task's own file serves.
         percent: whether values are in percent (ranks never are).
+        main: the metric that stands for the benchmark where there is room for one only; None: the first measure.
     """
 
     tasks: tuple[Task, ...]
@@ -84,6 +98,7 @@ class Plan:
     means: tuple[Mean, ...] = ()
     files: Mapping[tuple[str, str], str] = field(default_factory=dict)
     percent: bool = True
+    main: Key | None = None
 
     def task(self, name: str) -> Task:
         """The task of that name (`KeyError` where there is none)."""
@@ -112,13 +127,15 @@ class Count:
     """A published number: how many distinct queries, or candidates, a view of a task has.
 
     `what` is "queries", "candidates" or "unanswerable" (queries without a right answer in their pool).
-    Checked where the checksum of every source file is known and matched; elsewhere a difference is a note.
+    Checked where the checksum of every source file is known and matched; elsewhere, and where nobody has counted those
+    very files (not `certain`), a difference is a note.
     """
 
     what: str
     task: str
     view: str
     number: int
+    certain: bool = True
 
 
 class Benchmark(ABC):
@@ -126,36 +143,46 @@ class Benchmark(ABC):
 
     Attributes:
         name, title: the id, and the name as its authors write it.
-        paper, licence, access: where it is described, under which terms, and how one gets the files.
+        paper, year, url: where it is described, when that appeared, and its page.
+        licence, access: under which terms, and how one gets the files.
         defaults: every parameter with its default; `source` ("sample" or "official") belongs to all benchmarks.
         choices: parameters that take one of a few values (for a list: each element does).
+        ties_fixed: whether the protocol fixes each task's tie rule; where it does not, `ties` is a parameter too.
+        variants: kinds of run that must name themselves and never share a row; none where runs are all of one kind.
     """
 
     name: ClassVar[str]
     title: ClassVar[str]
     paper: ClassVar[str]
+    year: ClassVar[int]
+    url: ClassVar[str]
     licence: ClassVar[str]
     access: ClassVar[str]
     defaults: ClassVar[dict[str, Any]] = {}
     choices: ClassVar[dict[str, tuple[Any, ...]]] = {}
+    ties_fixed: ClassVar[bool] = False
+    variants: ClassVar[tuple[str, ...]] = ()
 
     def parameters(self, given: Mapping[str, Any] | None) -> dict[str, Any]:
         """All parameters, defaults filled in; raises `InputError` on an unknown name or a value out of choice."""
-        defaults = {"source": "sample", **self.defaults}
-        choices = {"source": ("sample", "official"), **self.choices}
+        ties = {} if self.ties_fixed else {"ties": "expected"}
+        defaults = {"source": "sample", **ties, **self.defaults}
+        choices = {"source": ("sample", "official"), "ties": TIES, **self.choices}
         given = dict(given or {})
         for name, value in given.items():
             where = f"params.yaml: benchmarks.{self.name}.{name}"
             if name not in defaults:
                 raise InputError(f"{where} is not a parameter; there are: {', '.join(defaults)}")
-            default = defaults[name]
-            if default is not None and type(value) is not type(default):
+            default, options = defaults[name], choices.get(name, ())
+            several = isinstance(default, list)
+            free = default is None or (options and not several)  # a choice may mix types, as in ("class", 3)
+            if not free and type(value) is not type(default):
                 raise InputError(f"{where} is {value!r}; it should be a {type(default).__name__} such as {default!r}")
-            if isinstance(value, list) and (not value or len(set(map(repr, value))) < len(value)):
+            if several and (not value or len(set(map(repr, value))) < len(value)):
                 raise InputError(f"{where} is {value!r}; it should be a list of distinct values, such as {default!r}")
-            for one in value if isinstance(value, list) else [value]:
-                if name in choices and one not in choices[name]:
-                    raise InputError(f"{where} is {one!r}; it should be one of: {', '.join(map(str, choices[name]))}")
+            for one in value if several else [value]:
+                if options and not any(type(one) is type(option) and one == option for option in options):
+                    raise InputError(f"{where} is {one!r}; it should be one of: {', '.join(map(str, options))}")
         return {**defaults, **given}
 
     @abstractmethod
@@ -171,7 +198,7 @@ class Benchmark(ABC):
 
     @abstractmethod
     def build(self, raw: Path, parameters: Mapping[str, Any]) -> tuple[Subset, list[str]]:
-        """The tables from the raw files, and notes for the manifest; raises `InputError` on a file that is not as it should be."""
+        """The tables from the raw files, and notes for the manifest; raises `InputError` where a file is bad."""
 
     @abstractmethod
     def plan(self, parameters: Mapping[str, Any]) -> Plan:
