@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ruamel.yaml import YAML, YAMLError
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
 
 from rankledger.tables import InputError
 
@@ -64,8 +65,31 @@ class Project:
             raise InputError(f"params.yaml: benchmarks lists no {benchmark!r}; it lists: {', '.join(listed)}")
         return listed[benchmark] or {}
 
+    def runs(self) -> dict[str, dict[str, Any]]:
+        """The runs of `params.yaml` by key; raises `InputError` on an entry that is not as it should be."""
+        params = self.params()
+        runs = params.get("runs") or {}
+        for key, entry in runs.items():
+            where = f"params.yaml: runs.{key}"
+            if not isinstance(entry, dict) or not {"run", "benchmark"} <= entry.keys():
+                raise InputError(f"{where} should look like {{run: mymodel, benchmark: cirr, similarity: cosine}}")
+            if not RUN_NAME.fullmatch(str(entry["run"])) or key != f"{entry['run']}-{entry['benchmark']}":
+                raise InputError(f"{where} should be called {entry['run']}-{entry['benchmark']}, the run in [a-z0-9_-]")
+            if entry["benchmark"] not in (params.get("benchmarks") or {}):
+                raise InputError(f"{where} names benchmark {entry['benchmark']!r}, which benchmarks does not list")
+            if entry.get("similarity", "cosine") not in ("cosine", "dot"):
+                raise InputError(f"{where}.similarity is {entry['similarity']!r}; it should be cosine or dot")
+        return runs
+
+    def run(self, run: str, benchmark: str) -> dict[str, Any]:
+        """What `params.yaml` says of a run on a benchmark; raises `InputError` where it is not listed."""
+        runs = self.runs()
+        if f"{run}-{benchmark}" not in runs:
+            raise InputError(f"params.yaml: runs lists no {run}-{benchmark}; register it with `rankledger add`")
+        return runs[f"{run}-{benchmark}"]
+
     def sources(self, benchmark: str) -> dict[str, dict[str, Any]]:
-        """The official files of a benchmark by name, from `data/sources.yaml`: url, size, checksums, licence, access."""
+        """The official files of a benchmark by name, from `data/sources.yaml`: url, size, checksums, licence …"""
         listed = read_yaml(self.root / "data" / "sources.yaml").get(benchmark) or []
         return {str(entry["file"]): {k: v for k, v in entry.items() if k != "file"} for entry in listed}
 
