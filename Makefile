@@ -1,10 +1,11 @@
 # make        build .venv and run the pipeline on the embedded sample
 # make test   build .venv and run all tests
 # make env    build .venv only
+# make oracles  build .venv-oracles, which some tests compare with: mlcroissant, DVC with S3 and SSH, moto
 PYTHON ?= python3
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: all env test lock
+.PHONY: all env oracles test lock
 all: env
 	dvc repro
 
@@ -17,12 +18,21 @@ env: .venv/.built
 	.venv/bin/python -m pip install -qq --no-deps --no-build-isolation --editable .
 	touch $@
 
+oracles: .venv-oracles/.built
+
+.venv-oracles/.built: requirements-oracles.lock
+	$(PYTHON) -m venv --clear .venv-oracles
+	.venv-oracles/bin/python -m pip install -qq --require-hashes -r requirements-oracles.lock
+	touch $@
+
 test: env
 	ruff check
 	ruff format --check
 	mypy
-	pytest
+	pytest --numprocesses 2 --dist loadfile
 
 lock:  # needs uv
 	uv pip compile pyproject.toml --universal --python-version 3.11 --extra dev \
 	    --generate-hashes --no-emit-index-url --no-header --upgrade --output-file requirements.lock
+	uv pip compile --group oracles --constraint requirements.lock --universal --python-version 3.11 \
+	    --generate-hashes --no-emit-index-url --no-header --upgrade --output-file requirements-oracles.lock
