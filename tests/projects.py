@@ -23,15 +23,19 @@ class Small(Project):
     """A project in a folder of its own."""
 
     @classmethod
-    def make(cls, root: Path, benchmarks: Mapping[str, Mapping[str, Any]]) -> "Small":
-        """A project with these benchmarks, built and validated."""
-        root.mkdir(parents=True)
+    def bare(cls, root: Path, benchmarks: Mapping[str, Mapping[str, Any]]) -> "Small":
+        """A project that lists these benchmarks; nothing is fetched."""
+        (root / "data").mkdir(parents=True)
         (root / "dvc.yaml").touch()
-        (root / "data").mkdir()
-        (root / "data" / "sources.yaml").write_text("{}\n")
         with (root / "params.yaml").open("w") as file:
             YAML().dump({"mirror": None, "benchmarks": {k: dict(v) for k, v in benchmarks.items()}, "runs": {}}, file)
-        project = cls(root)
+        return cls(root)
+
+    @classmethod
+    def make(cls, root: Path, benchmarks: Mapping[str, Mapping[str, Any]]) -> "Small":
+        """A project with these benchmarks, built and validated."""
+        project = cls.bare(root, benchmarks)
+        (root / "data" / "sources.yaml").write_text("{}\n")
         with contextlib.redirect_stdout(io.StringIO()):
             for name in benchmarks:
                 fetch(project, name)

@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from ruamel.yaml import YAML
 
 from rankledger.benchmarks import NAMES, benchmark
 from rankledger.scoring import Value
@@ -74,12 +73,7 @@ class Page(HTMLParser):
 
 @pytest.fixture
 def project(tmp_path: Path) -> Small:
-    root = tmp_path / "project"
-    (root / "data").mkdir(parents=True)
-    (root / "dvc.yaml").touch()
-    with (root / "params.yaml").open("w") as file:
-        YAML().dump({"mirror": None, "benchmarks": {name: {"source": "sample"} for name in NAMES}, "runs": {}}, file)
-    return Small(root)
+    return Small.bare(tmp_path / "project", {name: {"source": "sample"} for name in NAMES})
 
 
 def value(

@@ -19,12 +19,7 @@ RECIPE = {"sizes": [1000], "repeats": 10, "ten_way": True}
 
 @pytest.fixture
 def project(tmp_path: Path) -> Small:
-    root = tmp_path / "project"
-    (root / "data").mkdir(parents=True)
-    (root / "dvc.yaml").touch()
-    with (root / "params.yaml").open("w") as file:
-        YAML().dump({"mirror": None, "benchmarks": {name: {"source": "sample"} for name in NAMES}, "runs": {}}, file)
-    return Small(root)
+    return Small.bare(tmp_path / "project", {name: {"source": "sample"} for name in NAMES})
 
 
 def value(
