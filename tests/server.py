@@ -126,6 +126,10 @@ def serving() -> Iterator[Server]:
             with contextlib.suppress(ConnectionError):  # a client may have had enough
                 self.wfile.write(body if drop is None else body[:drop])
 
+        def end_headers(self) -> None:
+            self.send_header("Connection", "close")  # unsaid, a client may ask again on a connection that just closes
+            super().end_headers()
+
         def log_message(self, *_: object) -> None:
             pass
 
