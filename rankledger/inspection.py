@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from rankledger.benchmarks.base import Plan
 from rankledger.predictions.reading import Given, Ids, Reader
-from rankledger.ranking.sources import Embeddings, similarity
+from rankledger.ranking.sources import Embeddings
 from rankledger.ranking.stands import Ints
+from rankledger.ranking.vectors import similarity
 from rankledger.subset import Subset
 
 
@@ -100,7 +101,8 @@ def _scores(given: Given, query: int, pool: Ints) -> NDArray[np.floating]:
     source = given.source
     if isinstance(source, Embeddings):
         left = np.full(len(pool), source.query_row[query])
-        return similarity(source.left, source.right, left, source.candidate_row[pool])
+        right, rows = source.right.hold(source.candidate_row[pool])
+        return similarity(source.left, right, left, rows)
     if source is None:
         raise TypeError("labels have no scores")
     scores = np.full(len(pool), source.unlisted, source.scores.dtype)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 from rankledger.benchmarks.base import Key, Measure, Plan, Task
 from rankledger.predictions.reading import Given, Ids, Reader, check_names
 from rankledger.ranking import labels, metrics
-from rankledger.ranking.counting import LISTED, Judged, Ragged, stand
+from rankledger.ranking.blocks import Engine
+from rankledger.ranking.counting import LISTED, Judged, Ragged, Trials, stand, stand_both
 from rankledger.ranking.levels import Constant, perfect
+from rankledger.ranking.sources import Embeddings
 from rankledger.ranking.stands import Floats, Ints, Stands, settle
 from rankledger.subset import Subset
 from rankledger.tables import InputError, few
@@ -72,6 +74,7 @@ def score(
     similarity: str = "cosine",
     ties: str | None = None,
     progress: Callable[[str, int, int], None] = lambda what, done, of: None,
+    engine: Engine = map,
 ) -> Scored:
     """Score the predictions in `files` (name → path) on a subset.
 
@@ -82,13 +85,14 @@ def score(
         similarity: of embeddings: cosine or dot.
         ties: the tie rule, where it is not the tasks' own.
         progress: told what is being ranked, how many trials are done, of how many.
+        engine: what counts the blocks of embeddings; see `rankledger.ranking.cluster`.
 
     Raises:
         InputError: a file is not as it should be; the message names it, the rows and what to do.
     """
     check_names(files, plan)
     found = Scored()
-    board = _Board(subset, plan, files, similarity == "cosine", ties, progress, found.notes)
+    board = _Board(subset, plan, files, similarity == "cosine", ties, progress, engine, found.notes)
     for task in plan.tasks:
         board.score_task(task, found)
     board.note_unused()
@@ -143,15 +147,18 @@ class _Board:
         cosine: bool,
         ties: str | None,
         progress: Callable[[str, int, int], None],
+        engine: Engine,
         notes: list[str],
     ):
         self.subset, self.plan, self.files, self.ties, self.progress = subset, plan, files, ties, progress
-        self.notes = notes
+        self.engine, self.notes = engine, notes
         sides = pc.unique(subset.universe["side"]).to_pylist()
         self.universe = {s: Ids(_where(subset.universe, "side", s)["id"]) for s in sides}
         self.reader = Reader(files, self.universe, cosine)
         self.pool_names = Ids(subset.pools["pool_id"])
         self.pool_owner = self.pool_names.index(subset.pools["pool_id"])
+        self.read: dict[str, tuple[list[_View], dict[str, Given]]] = {}
+        self.ahead: dict[tuple[str, str], tuple[Stands, Ints]] = {}  # what was found beside another task's
         self.used: set[str] = set()
         # by file and side, the ids that it holds and those that trials ask for
         self.held: dict[tuple[str, str], NDArray[np.bool_]] = {}
@@ -159,18 +166,7 @@ class _Board:
 
     def score_task(self, task: Task, found: Scored) -> None:
         """Read a task's predictions, rank them in every view, add its values and its table."""
-        queries = self.universe[task.query_side]
-        trials = _where(self.subset.trials, "task", task.name)
-        views = [self._view(trials, view, queries) for view in dict.fromkeys(trials["view"].to_pylist())]
-        served: dict[str, list[_View]] = {}
-        for view in views:
-            own = self.plan.files.get((task.name, view.name), task.name)
-            served.setdefault(own if own in self.files else task.name, []).append(view)
-        given: dict[str, Given] = {}
-        for name, mine in served.items():
-            wanted = np.concatenate([view.queries for view in mine])
-            if read := self.reader.read(task, name, wanted, self._ties(task)):
-                given |= {view.name: read for view in mine}
+        views, given = self._read(task)
         if not given:
             return
         for g in given.values():
@@ -193,6 +189,24 @@ class _Board:
                     tables.append(table)
         if tables and not task.hidden:
             found.tables[task.name] = pa.concat_tables(tables, promote_options="default")
+
+    def _read(self, task: Task) -> tuple[list[_View], dict[str, Given]]:
+        """The views of a task, and by view its predictions, where there are some."""
+        if task.name in self.read:
+            return self.read[task.name]
+        queries = self.universe[task.query_side]
+        trials = _where(self.subset.trials, "task", task.name)
+        views = [self._view(trials, view, queries) for view in dict.fromkeys(trials["view"].to_pylist())]
+        served: dict[str, list[_View]] = {}
+        for view in views:
+            own = self.plan.files.get((task.name, view.name), task.name)
+            served.setdefault(own if own in self.files else task.name, []).append(view)
+        given: dict[str, Given] = {}
+        for name, mine in served.items():
+            wanted = np.concatenate([view.queries for view in mine])
+            if read := self.reader.read(task, name, wanted, self._ties(task)):
+                given |= {view.name: read for view in mine}
+        return self.read.setdefault(task.name, (views, given))
 
     def _ties(self, task: Task) -> str:
         return self.ties or task.ties
@@ -271,8 +285,8 @@ class _Board:
         used = np.isin(self.pool_owner, view.pools)
         return self.pool_owner[used], given.candidates.index(self.subset.pools["candidate_id"].filter(pa.array(used)))
 
-    def _stands(self, task: Task, view: _View, given: Given) -> tuple[Stands, Ints, Stands]:
-        """Where the judged stand, how many candidates of each trial are scored, and where constant scores put them."""
+    def _trials(self, task: Task, view: _View, given: Given) -> Trials:
+        """Who is ranked against what in a view."""
         queries, candidates = self.universe[task.query_side], given.candidates
         pool_of, members = self._members(view, given)
         given.demand_vectors(task, members)
@@ -287,19 +301,44 @@ class _Board:
         out_owner, out_candidate = queries.index(out["query_id"]), candidates.index(out["candidate_id"])
         known = (out_owner >= 0) & (out_candidate >= 0)
         excluded = Ragged.group(out_owner[known], out_candidate[known], len(queries))
-        done, of = 0, len(view.queries)
+        return Trials(view.queries, view.pools, pools, judged, excluded)
+
+    def _stands(self, task: Task, view: _View, given: Given) -> tuple[Stands, Ints, Stands]:
+        """Where the judged stand, how many candidates of each trial are scored, and where constant scores put them."""
+        if given.source is None:
+            raise TypeError("labels are not ranked")
+        trials = self._trials(task, view, given)
+        even, _ = stand(Constant(), trials)
+        if ahead := self.ahead.pop((task.name, view.name), None):
+            return *ahead, even
+        done, of = 0, len(trials.queries)
 
         def tell(more: int) -> None:
             nonlocal done
             done += more
             self.progress(f"{task.name} {view.name}", done, of)
 
-        if given.source is None:
-            raise TypeError("labels are not ranked")
-        pool = np.full(of, LISTED) if task.noise else view.pools
-        stands, scored = stand(given.source, view.queries, pool, pools, judged, excluded, tell)
-        even, _ = stand(Constant(), view.queries, view.pools, pools, judged, excluded)
-        return stands, scored, even
+        if task.noise:
+            trials = replace(trials, pool=np.full_like(trials.pool, LISTED))
+        source = given.source
+        if isinstance(source, Embeddings):
+            source = replace(source, engine=self.engine)
+            if reverse := self._reverse(task, view):
+                other, other_trials = reverse
+                of += len(other_trials.queries)
+                found, self.ahead[other.name, view.name] = stand_both(source, trials, other_trials, tell)
+                return *found, even
+        return *stand(source, trials, tell), even
+
+    def _reverse(self, task: Task, view: _View) -> tuple[Task, Trials] | None:
+        """The task that ranks the two sides the other way round in the same view, by the same vectors."""
+        for other in self.plan.tasks:
+            if (other.query_side, other.candidate_side) == (task.candidate_side, task.query_side) and not other.labels:
+                views, given = self._read(other)
+                if view.name in given and isinstance(given[view.name].source, Embeddings):
+                    (same,) = (v for v in views if v.name == view.name)
+                    return other, self._trials(other, same, given[view.name])
+        return None
 
     def _deep_enough(
         self, task: Task, view: _View, given: Given, stands: Stands, scored: Ints, wanted: list[metrics.Metric]

@@ -32,16 +32,21 @@ def few(values: Iterable[object], most: int = 3) -> str:
     return ", ".join([*shown[:most], *(["…"] if len(shown) > most else [])])
 
 
+def plural(n: int, what: str) -> str:
+    """How many of what: "1 row", "2,000 rows"."""
+    return f"{n:,} {what}" if n == 1 else f"{n:,} {what}s"
+
+
 def read_schema(path: Path) -> pa.Schema:
     """The schema of a Parquet file, or of a folder of part files, which must share one.
 
     Raises `InputError` where there is none, it is cut off, or it is something else.
     """
     parts = part_files(path)
-    with _parquet_errors(parts[0]):
+    with parquet_errors(parts[0]):
         schema = pq.read_schema(parts[0]).remove_metadata()
     for part in parts[1:]:
-        with _parquet_errors(part):
+        with parquet_errors(part):
             if (other := pq.read_schema(part).remove_metadata()) != schema:
                 differs = [f"{f.name}: {f.type}" for f in other if f not in list(schema)] or other.names
                 raise InputError(
@@ -57,7 +62,7 @@ def read_table(path: Path, columns: list[str] | None = None, encoded: Iterable[s
     """
     tables = []
     for part in part_files(path):
-        with _parquet_errors(part):
+        with parquet_errors(part):
             tables.append(pq.read_table(part, columns=columns, partitioning=None, read_dictionary=list(encoded)))
             tables[-1].validate(full=True)  # strings may hold anything until one looks
     return pa.concat_tables(tables).unify_dictionaries()
@@ -74,7 +79,8 @@ def part_files(path: Path) -> list[Path]:
 
 
 @contextlib.contextmanager
-def _parquet_errors(path: Path) -> Iterator[None]:
+def parquet_errors(path: Path) -> Iterator[None]:
+    """Whatever goes wrong in reading a Parquet file, as an `InputError`."""
     try:
         yield
     except FileNotFoundError:

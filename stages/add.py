@@ -82,8 +82,7 @@ def _named(paths: Sequence[Path], plan: Plan, subset: Subset) -> dict[str, Path]
         if key in files:
             raise InputError(f"{path}: {files[key]} has the same name; give one file a task or side")
         files[key] = path
-    names = {t.name for t in plan.tasks} | {s for t in plan.tasks for s in (t.query_side, t.candidate_side)}
-    if len(files) == 1 and not files.keys() & (names | set(plan.files.values())):
+    if len(files) == 1 and not files.keys() & {*plan.file_names, *plan.sides}:
         (key, path), kind = next(iter(files.items())), kind_of(paths[0])
         if kind != "embeddings":
             asked = Ids(read_table(path, ["query_id"])["query_id"])

@@ -17,9 +17,8 @@ from stages.lock import Hashes
 from stages.predict import predictions
 from stages.progress import Progress
 from stages.project import SHIPPED_RUNS
+from stages.report import DIGITS, rounded
 from stages.revision import Gone
-
-DIGITS = 6  # of metrics.json
 
 
 class Causes:
@@ -120,7 +119,8 @@ class Causes:
         if new not in self._cells:
             sides = {factor: self.new if factor in new else self.old for factor in FACTORS}
             try:
-                self._cells[new] = _numbers(self._scored(**sides))
+                found = self._scored(**sides).values
+                self._cells[new] = rounded((key, value._asdict()) for key, value in found.items())
             except (InputError, Unknown) as error:
                 of = ", ".join(f"{'new' if factor in new else 'old'} {factor}" for factor in self.changed or ())
                 self._say(f"some causes are not known: {of} can't be scored: {self._plain(error)}")
@@ -132,7 +132,7 @@ class Causes:
         plan = protocol.plan
         with tempfile.TemporaryDirectory(prefix="rankledger-") as scratch, Progress() as progress:
             files = _made_for(asked, plan, self.new.run, Path(scratch)) if self._made else predictions.files
-            files = {name: path for name, path in files.items() if name in _names(plan)}
+            files = {n: path for n, path in files.items() if n in (*plan.file_names, *plan.sides)}
             return score(asked, plan, files, protocol.similarity, protocol.ties, progress.tell)
 
     def _plain(self, error: Exception) -> str:
@@ -153,12 +153,6 @@ def _same_rules(old: Evidence, new: Evidence) -> bool:
     return all(rules[0][key] == rules[1][key] for key in rules[0].keys() & rules[1].keys())
 
 
-def _names(plan: Plan) -> set[str]:
-    """What prediction files may be called under a plan."""
-    sides = {side for t in plan.tasks for side in (t.query_side, t.candidate_side)}
-    return {t.name for t in plan.tasks} | set(plan.files.values()) | sides
-
-
 def _made_for(subset: Subset, plan: Plan, run: str, folder: Path) -> dict[str, Path]:
     """The predictions of a shipped run for a subset."""
     files = {}
@@ -166,13 +160,3 @@ def _made_for(subset: Subset, plan: Plan, run: str, folder: Path) -> dict[str, P
         files[name] = folder / f"{name}.parquet"
         write_table(table, files[name])
     return files
-
-
-def _numbers(scored: Scored) -> dict[Key, float]:
-    """As they stand in metrics.json."""
-    found = {}
-    for key, value in scored.values.items():
-        found[key] = round(float(f"{value.mean:.12g}"), DIGITS)
-        if value.shows_std:
-            found[(*key[:-1], f"{key[-1]}_std")] = round(float(f"{value.std:.12g}"), DIGITS)
-    return found

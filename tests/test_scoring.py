@@ -17,6 +17,7 @@ import pytest
 
 from rankledger.benchmarks import NAMES, benchmark
 from rankledger.benchmarks.base import Mean, Measure, Plan, Task
+from rankledger.ranking import blocks, sources
 from rankledger.scoring import Scored, score
 from rankledger.subset import EXCLUSIONS, POOLS, QRELS, TRIALS, UNIVERSE, Subset
 from rankledger.tables import InputError
@@ -568,6 +569,42 @@ def test_val_does_not_need_the_images_of_test1(cirr: Cirr, files: Files) -> None
     assert len(own) == 350
     found = files.score(cirr.subset, cirr.plan, query=given["query"], image=own)
     assert found.values == files.score(cirr.subset, cirr.plan, **given).values
+
+
+@pytest.mark.parametrize("similarity", ["cosine", "dot"])
+def test_both_directions_come_from_one_pass(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, files: Files, similarity: str
+) -> None:
+    """A plan with both tasks multiplies half as much as its tasks alone, and finds the same."""
+    found = benchmark("visual_genome")
+    found.sample(tmp_path / "raw")
+    parameters = found.parameters({})
+    subset, _ = found.build(tmp_path / "raw", parameters)
+    plan = found.plan(parameters)
+    sides = subset.universe["side"].to_pylist()
+    ids = {
+        s: [i for i, of in zip(subset.universe["id"].to_pylist(), sides, strict=True) if of == s] for s in set(sides)
+    }
+    rng = np.random.default_rng(5)
+    given = {
+        s: pa.table({"id": ids[s], "embedding": (rng.integers(-3, 4, (len(ids[s]), 5)) + 0.5).tolist()})
+        for s in sorted(ids)
+    }
+    products: list[int] = []
+
+    def watched(job: blocks.Job) -> tuple[blocks.Tally, blocks.Tally]:
+        products.append(len(job.rows) * len(job.right))
+        return blocks.count_block(job)
+
+    monkeypatch.setattr(sources, "count_block", watched)
+    both = files.score(subset, plan, similarity=similarity, **given)
+    in_one = sum(products)
+    for task in plan.tasks:
+        measures = tuple(m for m in plan.measures if m.task == task.name)
+        alone = files.score(subset, replace(plan, tasks=(task,), measures=measures), similarity=similarity, **given)
+        assert alone.tables[task.name] == both.tables[task.name]
+        assert alone.values == {key: value for key, value in both.values.items() if key[0] == task.name}
+    assert sum(products) == 3 * in_one
 
 
 def test_labels_have_values_a_table_and_no_ranks(tmp_path: Path, files: Files) -> None:

@@ -100,6 +100,17 @@ class Plan:
     percent: bool = True
     main: Key | None = None
 
+    @property
+    def sides(self) -> tuple[str, ...]:
+        """What files of embeddings are called."""
+        ranked = [t for t in self.tasks if not t.labels]
+        return tuple(dict.fromkeys(side for t in ranked for side in (t.query_side, t.candidate_side)))
+
+    @property
+    def file_names(self) -> tuple[str, ...]:
+        """What files of all other predictions are called: the tasks, and views with a file of their own."""
+        return (*(t.name for t in self.tasks), *self.files.values())
+
     def task(self, name: str) -> Task:
         """The task of that name (`KeyError` where there is none)."""
         return {t.name: t for t in self.tasks}[name]

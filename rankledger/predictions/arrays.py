@@ -14,8 +14,10 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from rankledger.benchmarks.reading import repeated
+from rankledger.ranking.vectors import floats
 from rankledger.tables import InputError, few, whole_file
 
+BFLOAT16 = np.dtype("V2")
 NUMBERS = 1 << 22  # of the array, in memory and in a row group at once
 ID_ARRAYS = ("ids", "query_ids", "candidate_ids")  # what an .npz archive may hold beside its array
 
@@ -24,13 +26,15 @@ def convert_array(path: Path, out: Path, ids: Path | None, candidates: Path | No
     """Write an array of floats as Parquet, block by block, in its own precision; says what it holds.
 
     [n, d] with the ids of its rows → embeddings; [queries, candidates] with those of its columns too → scores.
+    NumPy knows bfloat16 only as two bytes of anything, Parquet not at all: vectors of it are written as uint16.
 
     Raises `InputError` where the array is another one, an id is missing or stands twice, or a number is NaN.
     """
     matrix, inside = _load(path)
-    if matrix.ndim != 2 or matrix.dtype.kind != "f" or matrix.dtype.itemsize > 8 or not matrix.size:
+    floating = matrix.dtype.kind == "f" and matrix.dtype.itemsize <= 8
+    if matrix.ndim != 2 or not (floating or matrix.dtype == BFLOAT16) or not matrix.size:
         shape = " × ".join(map(str, matrix.shape))
-        wanted = "floats (16, 32 or 64 bits), ids × components or queries × candidates"
+        wanted = "floats (16, 32 or 64 bits, or bfloat16), ids × components or queries × candidates"
         raise InputError(f"{path}: an array of {matrix.dtype}, {shape}; it should be one of {wanted}")
     rows = read_ids(ids) if ids else inside.get("ids", inside.get("query_ids"))
     columns = read_ids(candidates) if candidates else inside.get("candidate_ids")
@@ -104,7 +108,8 @@ def _checked(found: Sequence[object], where: str) -> pa.Array:
 
 def _embeddings(path: Path, matrix: NDArray[Any], ids: pa.Array) -> Iterator[pa.Table]:
     for start, block in _blocks(matrix):
-        wrong = start + np.flatnonzero(~np.isfinite(block).all(axis=1))
+        block = block.view(np.uint16) if block.dtype == BFLOAT16 else block
+        wrong = start + np.flatnonzero(~np.isfinite(floats(block)).all(axis=1))
         if len(wrong):
             names = few(ids.take(pa.array(wrong)).to_pylist())
             raise InputError(f"{path}: vectors that are not finite (NaN or infinity), the first of {names}")
@@ -115,6 +120,7 @@ def _embeddings(path: Path, matrix: NDArray[Any], ids: pa.Array) -> Iterator[pa.
 def _scores(path: Path, matrix: NDArray[Any], rows: pa.Array, columns: pa.Array) -> Iterator[pa.Table]:
     column = np.arange(len(columns), dtype=np.int32)
     for start, block in _blocks(matrix):
+        block = floats(block.view(np.uint16)) if block.dtype == BFLOAT16 else block
         mine = rows[start : start + len(block)]
         wrong = np.argwhere(np.isnan(block))
         if len(wrong):

@@ -13,10 +13,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from rankledger.benchmarks.base import Plan, Task
+from rankledger.predictions.vectors import Stream, is_large, read_vectors
 from rankledger.ranking.counting import Ragged
-from rankledger.ranking.sources import LONGEST, SHORTEST, Embeddings, Table, Vectors
+from rankledger.ranking.sources import Embeddings, Table
 from rankledger.ranking.stands import Ints
-from rankledger.tables import InputError, as_strings, few, read_schema, read_table
+from rankledger.ranking.vectors import Gallery, Vectors
+from rankledger.tables import InputError, as_strings, few, plural, read_schema, read_table
 
 KINDS = {
     "scores": "query_id, candidate_id, score",
@@ -121,8 +123,7 @@ def check_names(files: Mapping[str, Path], plan: Plan) -> None:
 
     Raises `InputError`.
     """
-    tasks = [*(t.name for t in plan.tasks), *plan.files.values()]
-    sides = list(dict.fromkeys(s for t in plan.tasks if not t.labels for s in (t.query_side, t.candidate_side)))
+    tasks, sides = plan.file_names, plan.sides
     advice = f"name the file after a task ({', '.join(tasks)}) or, for embeddings, after a side ({', '.join(sides)})"
     for name, path in files.items():
         if name not in (*tasks, *sides):
@@ -166,9 +167,8 @@ def kind_of(path: Path) -> str:
         _demand(path, schema, "rank", pa.types.is_integer(schema.field("rank").type), "integers, 1 = best")
     if kind == "embeddings":
         dtype = schema.field("embedding").type
-        _demand(
-            path, schema, "embedding", _is_list(dtype) and pa.types.is_floating(dtype.value_type), "lists of floats"
-        )
+        fits = _is_list(dtype) and (pa.types.is_floating(dtype.value_type) or pa.types.is_uint16(dtype.value_type))
+        _demand(path, schema, "embedding", fits, "lists of floats (or of uint16, the bits of bfloat16)")
     return kind
 
 
@@ -287,7 +287,7 @@ class Reader:
         if paths[0] is None:
             return None
         queries, candidates = self.universe[task.query_side], self.universe[task.candidate_side]
-        left, query_row = self._side(task.query_side)
+        _, query_row = self.side(task.query_side)
         answered = query_row >= 0
         if not answered[wanted].any():
             return None
@@ -297,34 +297,59 @@ class Reader:
                 f"{paths[0]}: embeddings of {task.query_side}, but none of {task.candidate_side}; "
                 f"add {task.candidate_side}.parquet"
             )
-        right, candidate_row = self._side(task.candidate_side)
-        if left.stored.shape[1] != right.stored.shape[1]:
-            raise InputError(
-                f"{paths[1]}: vectors of {right.stored.shape[1]} components, but those of {paths[0].name} "
-                f"have {left.stored.shape[1]}; both sides need one width"
-            )
-        source = Embeddings(left, right, query_row, candidate_row)
+        source = self.embeddings(task.query_side, task.candidate_side)
         names = (task.query_side, task.candidate_side)
         return Given(paths[1], "embeddings", candidates, source, None, answered, names=names)
 
-    def _side(self, side: str) -> tuple[Vectors, Ints]:
+    def embeddings(self, query_side: str, candidate_side: str, right: Ints | None = None) -> Embeddings:
+        """The similarities of two sides; raises `InputError` where their vectors have two widths.
+
+        Args:
+            query_side, candidate_side: the sides.
+            right: candidates whose vectors must be at hand, as indices; where they are given, others that are many
+                stay on disk.
+        """
+        left, query_row = self.side(query_side)
+        gallery: Gallery
+        if right is None:
+            gallery, candidate_row = self.side(candidate_side)
+        else:
+            gallery, candidate_row = self._gallery(candidate_side, right)
+        if left.components != gallery.components:
+            raise InputError(
+                f"{self.files[candidate_side]}: vectors of {gallery.components} components, but those of "
+                f"{self.files[query_side].name} have {left.components}; both sides need one width"
+            )
+        return Embeddings(left, gallery, query_row, candidate_row)
+
+    def side(self, side: str) -> tuple[Vectors, Ints]:
+        """The vectors of a side, and for each of its ids the row among them, −1 where it has none."""
         if side not in self._sides:
-            path, ids = self.files[side], self.universe[side]
-            if kind_of(path) != "embeddings":
-                raise InputError(
-                    f"{path}: holds {kind_of(path)}; as a side of embeddings it should hold {KINDS['embeddings']}"
-                )
-            table = read_whole(path, ["id", "embedding"])
-            owner = _known(path, table["id"], ids, side)
-            _once(path, owner, ids, side)
-            stored = _matrix(path, table)
-            vectors = Vectors(stored, self.cosine)
-            beyond = (vectors.lengths < SHORTEST) | (vectors.lengths > LONGEST)
-            _refuse(path, table["id"], beyond, f"shorter than {SHORTEST} or longer than {LONGEST}", "scale them")
-            row = np.full(len(ids), -1)
-            row[owner] = np.arange(len(owner))
-            self._sides[side] = vectors, row
+            ids, row = self._rows(side)
+            self._sides[side] = read_vectors(self.files[side], ids, self.cosine), row
         return self._sides[side]
+
+    def _gallery(self, side: str, right: Ints) -> tuple[Gallery, Ints]:
+        """As `side`, but of vectors that are many only the right ones are in memory."""
+        if not is_large(self.files[side]):
+            return self.side(side)
+        ids, row = self._rows(side)
+        kept = row[right]
+        return Stream(self.files[side], ids, self.cosine, kept[kept >= 0]), row
+
+    def _rows(self, side: str) -> tuple[pa.ChunkedArray, Ints]:
+        """The ids in the file of a side, and for each of the universe's its row there, −1 where there is none."""
+        path, known = self.files[side], self.universe[side]
+        if kind_of(path) != "embeddings":
+            raise InputError(
+                f"{path}: holds {kind_of(path)}; as a side of embeddings it should hold {KINDS['embeddings']}"
+            )
+        ids = read_whole(path, ["id"])["id"]
+        owner = _known(path, ids, known, side)
+        _once(path, owner, known, side)
+        row = np.full(len(known), -1)
+        row[owner] = np.arange(len(owner))
+        return ids, row
 
     @staticmethod
     def _complete(task: Task, path: Path, queries: Ids, wanted: Ints, answered: NDArray[np.bool_]) -> None:
@@ -381,11 +406,6 @@ def read_ranking(path: Path, queries: Ids, task: Task) -> tuple[Ints, pa.Array, 
     return owner, table["candidate_id"].combine_chunks(), -rank.astype(np.float64)
 
 
-def plural(n: int, what: str) -> str:
-    """How many of what: "1 row", "2,000 rows"."""
-    return f"{n:,} {what}" if n == 1 else f"{n:,} {what}s"
-
-
 def _known(path: Path, ids: pa.Array | pa.ChunkedArray, known: Ids, side: str) -> Ints:
     """Their indices; raises `InputError` where an id is none of the known."""
     found = known.index(ids)
@@ -419,32 +439,6 @@ def _no_null_inside(path: Path, ids: pa.ChunkedArray, lists: pa.Array) -> None:
 def _pairs(table: pa.Table, rows: Ints) -> str:
     first = table.select(["query_id", "candidate_id"]).take(pa.array(rows[:4])).to_pylist()
     return "the first at " + few(f"{r['query_id']} / {r['candidate_id']}" for r in first)
-
-
-def _matrix(path: Path, table: pa.Table) -> NDArray[np.floating]:
-    """[n, d], without a copy where the vectors lie in one piece; one width, finite, none all zero."""
-    column = table["embedding"].combine_chunks()
-    ids = table["id"]
-    lengths = np.asarray(pc.list_value_length(column), np.int64)
-    width = int(np.bincount(lengths).argmax())
-    _refuse(path, ids, lengths != width, f"of another width than {width}", "all need one width")
-    _refuse(path, ids, lengths == 0, "without components", "write them again")
-    _no_null_inside(path, ids, column)
-    matrix: NDArray[np.floating] = np.asarray(pc.list_flatten(column)).reshape(-1, width)
-    finite, zero = np.empty(len(matrix), bool), np.empty(len(matrix), bool)
-    for start in range(0, len(matrix), 4096):
-        block = matrix[start : start + 4096]
-        finite[start : start + 4096] = np.isfinite(block).all(axis=1)
-        zero[start : start + 4096] = ~block.any(axis=1)
-    _refuse(path, ids, ~finite, "with NaN or infinity", "they have no similarity")
-    _refuse(path, ids, zero, "of zeros only", "they have no direction")
-    return matrix
-
-
-def _refuse(path: Path, ids: pa.ChunkedArray, wrong: NDArray[np.bool_], what: str, why: str) -> None:
-    if wrong.any():
-        first = ids.take(pa.array(np.flatnonzero(wrong)[:4])).to_pylist()
-        raise InputError(f"{path}: {plural(int(wrong.sum()), 'vector')} {what}: {few(map(str, first))}; {why}")
 
 
 def canonical(part: Path) -> pa.Table:

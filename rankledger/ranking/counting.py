@@ -4,7 +4,7 @@ Everything here works on indices: queries and candidates are positions in lists 
 a greater index is a greater id.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -51,21 +51,48 @@ class Counts(NamedTuple):
     scored: Ints
 
 
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Queries that are ranked against one pool.
+
+    Attributes:
+        candidates: the pool, ascending.
+        queries: the queries.
+        row, place: the right candidates: position in `queries`, ascending, and position in `candidates`.
+        out_row, out_place: the excluded candidates, in the same terms.
+    """
+
+    candidates: Ints
+    queries: Ints
+    row: Ints
+    place: Ints
+    out_row: Ints
+    out_place: Ints
+
+    @property
+    def sizes(self) -> Ints:
+        """By query how many candidates are not excluded."""
+        return len(self.candidates) - np.bincount(self.out_row, minlength=len(self.queries))
+
+
 class Source(Protocol):
     """Where scores come from."""
 
     def listed(self, query: int) -> Ints:
         """The candidates that the run lists for a query, ascending."""
 
-    def count(self, candidates: Ints, queries: Ints, row: Ints, place: Ints, out_row: Ints, out_place: Ints) -> Counts:
-        """Count for each entry the pool's candidates that stand above it, with it, and with it but after it by id.
+    def count(self, group: Group) -> Counts:
+        """For each right candidate the pool's candidates that stand above it, with it, and with it but after by id."""
 
-        Args:
-            candidates: the pool, ascending.
-            queries: the queries that are ranked against it.
-            row, place: the entries: position in `queries`, ascending, and position in `candidates`.
-            out_row, out_place: the excluded candidates, in the same terms.
-        """
+
+class TwoWay(Source, Protocol):
+    """Scores that rank either side for the other."""
+
+    def count_both(self, group: Group, reverse: Group | None) -> tuple[Counts, Counts | None]:
+        """Count a group, and the one whose queries are its candidates and whose candidates are its queries."""
+
+    def reverse(self) -> Source:
+        """The scores of the other direction."""
 
 
 @dataclass(frozen=True)
@@ -83,62 +110,123 @@ class Judged:
         return cls(Ragged.group(query, candidate, n), np.asarray(gain, np.float64)[order])
 
 
-def stand(
-    source: Source,
-    queries: Ints,
-    pool: Ints,
-    pools: Ragged,
-    judged: Judged,
-    excluded: Ragged,
-    progress: Callable[[int], None] = lambda done: None,
-) -> tuple[Stands, Ints]:
-    """Where the judged candidates of each trial stand, and how many of its pool's candidates have a score.
+@dataclass(frozen=True, eq=False)
+class Trials:
+    """Who is ranked against what.
 
-    Args:
-        source: the scores.
+    Attributes:
         queries: int64[n], the query of each trial.
         pool: int64[n], its pool, or `LISTED`.
         pools: the candidates of each pool, ascending.
         judged: the qrels, by query.
         excluded: by query, candidates that leave its pools.
+    """
+
+    queries: Ints
+    pool: Ints
+    pools: Ragged
+    judged: Judged
+    excluded: Ragged
+
+
+Progress = Callable[[int], None]
+
+
+def stand(source: Source, trials: Trials, progress: Progress = lambda done: None) -> tuple[Stands, Ints]:
+    """Where the judged candidates of each trial stand, and how many of its pool's candidates have a score.
+
+    Args:
+        source: the scores.
+        trials: the trials.
         progress: told the number of trials done, now and then.
     """
-    n = len(queries)
-    places, lengths = judged.candidates.places(queries)
-    trial = np.repeat(np.arange(n), lengths)
-    wanted = judged.candidates.values[places]
-    better = np.full(len(trial), -1)
-    tied, before = np.zeros_like(better), np.zeros_like(better)
-    sizes, scored = np.zeros(n, np.int64), np.zeros(n, np.int64)
-    first = np.concatenate([[0], np.cumsum(lengths)])
+    found = _Found(trials, source)
+    for part, group in found.groups():
+        found.put(part, source.count(group))
+        progress(len(group.queries))
+    return found.stands()
 
-    out_places, out_lengths = excluded.places(queries)
-    out_wanted = excluded.values[out_places]
-    out_first = np.concatenate([[0], np.cumsum(out_lengths)])
 
-    order = np.argsort(pool, kind="stable")
-    apart = (np.diff(pool[order]) != 0) | (pool[order][1:] == LISTED)
-    for group in np.split(order, np.flatnonzero(apart) + 1) if n else []:
-        which = pool[group[0]]
-        candidates = source.listed(queries[group[0]]) if which == LISTED else pools[which]
-        rows = np.arange(len(group))
-        entries = np.concatenate([np.arange(first[i], first[i + 1]) for i in group])
-        row = np.repeat(rows, lengths[group])
-        outs = np.concatenate([np.arange(out_first[i], out_first[i + 1]) for i in group])
-        out_row = np.repeat(rows, out_lengths[group])
+def stand_both(
+    source: TwoWay, trials: Trials, reverse: Trials, progress: Progress = lambda done: None
+) -> tuple[tuple[Stands, Ints], tuple[Stands, Ints]]:
+    """`stand` in both directions, in one pass where the two rank the same sets for each other.
 
-        out_place, out_there = find(candidates, out_wanted[outs])
-        out_row, out_place = out_row[out_there], out_place[out_there]
-        place, there = find(candidates, wanted[entries])
-        if len(out_row):
-            there &= ~np.isin(row * len(candidates) + place, out_row * len(candidates) + out_place)
-        counts = source.count(candidates, queries[group], row[there], place[there], out_row, out_place)
-        sizes[group] = len(candidates) - np.bincount(out_row, minlength=len(group))
-        scored[group] = counts.scored
-        here = entries[there]
-        better[here], tied[here], before[here] = counts.better, counts.tied, counts.before
-        progress(len(group))
-    return Stands(sizes, trial, judged.gains[places], better, tied, before), scored
+    Args:
+        source: the scores.
+        trials: the trials of one direction.
+        reverse: those of the other.
+        progress: told the number of trials done, of either direction.
+    """
+    one, other = _Found(trials, source), _Found(reverse, source.reverse())
+    waiting: dict[tuple[bytes, bytes], list[tuple[_Part, Group]]] = {}
+    for part, group in other.groups():
+        waiting.setdefault((group.candidates.tobytes(), group.queries.tobytes()), []).append((part, group))
+    for part, group in one.groups():
+        partners = waiting.get((group.queries.tobytes(), group.candidates.tobytes()))
+        its_part, partner = partners.pop() if partners else (None, None)
+        counts, back = source.count_both(group, partner)
+        one.put(part, counts)
+        if its_part and back:
+            other.put(its_part, back)
+        progress(len(group.queries) + (len(partner.queries) if partner else 0))
+    for part, group in (left for partners in waiting.values() for left in partners):
+        other.put(part, other.source.count(group))
+        progress(len(group.queries))
+    return one.stands(), other.stands()
+
+
+class _Part(NamedTuple):
+    """Where the results of a group go: its trials, and its right candidates' entries."""
+
+    trials: Ints
+    entries: Ints
+
+
+class _Found:
+    """The stands of some trials, filled group by group."""
+
+    def __init__(self, trials: Trials, source: Source):
+        self.trials, self.source = trials, source
+        n, judged = len(trials.queries), trials.judged
+        places, lengths = judged.candidates.places(trials.queries)
+        self.wanted = Ragged(np.concatenate([[0], np.cumsum(lengths)]), judged.candidates.values[places])
+        self.gains = judged.gains[places]
+        self.trial = np.repeat(np.arange(n), lengths)
+        self.better = np.full(len(places), -1)
+        self.tied, self.before = np.zeros_like(self.better), np.zeros_like(self.better)
+        self.sizes, self.scored = np.zeros(n, np.int64), np.zeros(n, np.int64)
+
+    def groups(self) -> Iterator[tuple[_Part, Group]]:
+        """The trials, those of one pool together."""
+        trials = self.trials
+        order = np.argsort(trials.pool, kind="stable")
+        apart = (np.diff(trials.pool[order]) != 0) | (trials.pool[order][1:] == LISTED)
+        for mine in np.split(order, np.flatnonzero(apart) + 1) if len(order) else []:
+            queries, which = trials.queries[mine], trials.pool[mine[0]]
+            candidates = self.source.listed(queries[0]) if which == LISTED else trials.pools[which]
+            outs, out_lengths = trials.excluded.places(queries)
+            out_row = np.repeat(np.arange(len(mine)), out_lengths)
+            out_place, out_there = find(candidates, trials.excluded.values[outs])
+            out_row, out_place = out_row[out_there], out_place[out_there]
+            entries, lengths = self.wanted.places(mine)
+            row = np.repeat(np.arange(len(mine)), lengths)
+            place, there = find(candidates, self.wanted.values[entries])
+            if len(out_row):
+                there &= ~np.isin(row * len(candidates) + place, out_row * len(candidates) + out_place)
+            group = Group(candidates, queries, row[there], place[there], out_row, out_place)
+            self.sizes[mine] = group.sizes
+            yield _Part(mine, entries[there]), group
+
+    def put(self, part: _Part, counts: Counts) -> None:
+        """Keep what was counted."""
+        self.scored[part.trials] = counts.scored
+        self.better[part.entries], self.tied[part.entries], self.before[part.entries] = counts[:3]
+
+    def stands(self) -> tuple[Stands, Ints]:
+        """All of them, and how many candidates of each trial are scored."""
+        stands = Stands(self.sizes, self.trial, self.gains, self.better, self.tied, self.before)
+        return stands, self.scored
 
 
 def find(ascending: Ints, wanted: Ints) -> tuple[Ints, NDArray[np.bool_]]:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from rankledger.ranking.counting import Counts
+from rankledger.ranking.counting import Counts, Group
 from rankledger.ranking.stands import Ints, Stands, place_in_run
 
 
@@ -15,11 +15,10 @@ class Constant:
         """Nothing: constant scores rank whole pools."""
         return np.zeros(0, np.int64)
 
-    def count(self, candidates: Ints, queries: Ints, row: Ints, place: Ints, out_row: Ints, out_place: Ints) -> Counts:
+    def count(self, group: Group) -> Counts:
         """A pool is one group of tied candidates."""
-        sizes = len(candidates) - np.bincount(out_row, minlength=len(queries))
-        none = np.zeros(len(row), np.int64)
-        return Counts(none, sizes[row], none, sizes)
+        none = np.zeros(len(group.row), np.int64)
+        return Counts(none, group.sizes[group.row], none, group.sizes)
 
 
 def perfect(stands: Stands) -> Stands:

@@ -73,7 +73,7 @@ def settle(stands: Stands, ties: str) -> Stands:
     return replace(stands, better=better, tied=tied, before=before)
 
 
-def place_in_run(*keys: Ints) -> Ints:
+def place_in_run(*keys: NDArray[np.number]) -> Ints:
     """int64[m]: how many rows directly before a row have the same keys (0 for the first of a run).
 
     >>> place_in_run(np.array([0, 0, 1, 1, 1]), np.array([5, 6, 6, 6, 7]))
@@ -83,7 +83,7 @@ def place_in_run(*keys: Ints) -> Ints:
     return rows - np.maximum.accumulate(np.where(starts_run(*keys), rows, 0))
 
 
-def starts_run(*keys: Ints) -> NDArray[np.bool_]:
+def starts_run(*keys: NDArray[np.number]) -> NDArray[np.bool_]:
     """bool[m]: whether a row's keys differ from those of the row before; true for the first."""
     first = np.ones(len(keys[0]), dtype=bool)
     if len(first):

@@ -25,6 +25,7 @@ EXCHANGES = 10_000  # of a test: the least p is 1 in so many, and Holm multiplie
 LEVEL = 0.95
 ENUMERATED = 12  # up to so many queries that differ, all ways to swap them are gone through
 _HELD = 1 << 19  # weights that are held at once
+_CACHED = 1 << 16  # draws that are counted at once: they and the counts fit into a processor's own cache
 
 Interval = tuple[float, float]
 
@@ -325,12 +326,16 @@ def _draws(n: int, key: str) -> Iterator[Floats]:
 
     A draw is a 32-bit word times n, without its lower 32 bits: off from uniform by less than n/2³² of itself.
     """
+    rows = max(1, _CACHED // n)
     for words in _words(f"draws {key}", RESAMPLES, n, (n + 1) // 2):
-        drawn = words.view("<u4")[:, :n].astype(np.int64)
-        drawn *= n
-        drawn >>= 32
-        drawn += n * np.arange(len(drawn))[:, None]
-        yield np.bincount(drawn.ravel(), minlength=drawn.size).reshape(-1, n).astype(np.float64)
+        weights = np.empty((len(words), n))
+        for start in range(0, len(words), rows):
+            drawn = words[start : start + rows].view("<u4")[:, :n].astype(np.int64)
+            drawn *= n
+            drawn >>= 32
+            drawn += n * np.arange(len(drawn))[:, None]
+            weights[start : start + rows] = np.bincount(drawn.ravel(), minlength=drawn.size).reshape(-1, n)
+        yield weights
 
 
 def _coins(n: int, key: str) -> Iterator[Floats]:

@@ -227,6 +227,16 @@ def test_embeddings(
     assert stored.schema_arrow.field("embedding").type.value_type == width, "numbers keep their width"
 
 
+def test_bfloat16(converted: Callable[..., Rows], tmp_path: Path) -> None:
+    """As NumPy stores what it does not know: two bytes each, the upper half of a float32."""
+    wanted = np.float32([[1, -2.5], [0.15625, 3]])
+    halves = (wanted.view(np.uint32) >> 16).astype(np.uint16).view("V2")
+    rows = converted(npy(halves), "embeddings", ids=b"a\nb\n")
+    assert rows == [{"id": i, "embedding": bits} for i, bits in zip("ab", halves.view("<u2").tolist(), strict=True)]
+    scores = converted(npy(halves), "scores", ids=b"a\nb\n", candidates=b"x\ny\n")
+    assert [row["score"] for row in scores] == wanted.ravel().tolist()
+
+
 @pytest.mark.parametrize("numbers", [1, 8, 1 << 22])
 def test_score_matrices(
     converted: Callable[..., Rows], monkeypatch: pytest.MonkeyPatch, numbers: int, tmp_path: Path

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rankledger.ranking.counting import LISTED, Judged, Ragged, find, stand
+from rankledger.ranking.counting import LISTED, Judged, Ragged, Trials, find, stand
 from rankledger.ranking.sources import Table
 from rankledger.ranking.stands import Stands, settle
 
@@ -42,14 +42,14 @@ class Case:
         judged = [(q, c, g) for q, gains in enumerate(self.gains) for c, g in gains.items()]
         out = [(q, c) for q, candidates in enumerate(self.excluded) for c in candidates]
         members = [(p, c) for p, pool in enumerate(self.pools) for c in pool]
-        return stand(
-            table,
+        trials = Trials(
             np.array([q for q, _ in self.trials], np.int64),
             np.array([p for _, p in self.trials], np.int64),
             Ragged.group([p for p, _ in members], [c for _, c in members], len(self.pools)),
             Judged.group([q for q, *_ in judged], [c for _, c, _ in judged], [g for *_, g in judged], n),
             Ragged.group([q for q, _ in out], [c for _, c in out], n),
         )
+        return stand(table, trials)
 
     def slow(self) -> tuple[list[Entry], list[int], list[int]]:
         entries, sizes, scored = [], [], []
@@ -200,5 +200,5 @@ def test_progress_adds_up_to_the_number_of_trials() -> None:
     table = Table(Ragged.group([0, 1, 2], [0, 0, 0], 3), np.ones(3), 1, float("nan"))
     pools, nothing = Ragged.group([0], [0], 2), Ragged.group([], [], 3)
     judged = Judged.group([], [], [], 3)
-    stand(table, np.array([0, 1, 2]), np.array([0, 1, 0]), pools, judged, nothing, told.append)
+    stand(table, Trials(np.array([0, 1, 2]), np.array([0, 1, 0]), pools, judged, nothing), told.append)
     assert sum(told) == 3

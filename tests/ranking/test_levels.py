@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rankledger.ranking.counting import Judged, Ragged, stand
+from rankledger.ranking.counting import Judged, Ragged, Trials, stand
 from rankledger.ranking.levels import Constant, perfect
 from rankledger.ranking.metrics import parse
 from rankledger.ranking.stands import Stands
@@ -37,7 +37,7 @@ def even(pool: int, gains: Sequence[float], excluded: int = 0, absent: Sequence[
     out = Ragged.group(np.zeros(excluded), range(pool, pool + excluded), 1)
     pools = Ragged.group(np.zeros(pool + excluded), range(pool + excluded), 1)
     one = np.zeros(1, np.int64)
-    stands, _ = stand(Constant(), one, one, pools, judged, out)
+    stands, _ = stand(Constant(), Trials(one, one, pools, judged, out))
     return stands
 
 

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rankledger.ranking import sources
+from rankledger.ranking import sources, vectors
 from rankledger.ranking.counting import Ragged
-from rankledger.ranking.sources import Embeddings, Table, Vectors, similarity
+from rankledger.ranking.sources import Embeddings, Table
+from rankledger.ranking.vectors import Vectors, similarity
 
 
 def plain(scores: dict[int, float], pool: list[int], out: list[int], k: int) -> list[int]:
@@ -48,8 +49,8 @@ def test_embeddings_with_many_equal_scores(
     monkeypatch: pytest.MonkeyPatch, cosine: bool, block: tuple[int, int], seed: int
 ) -> None:
     """Components of a few values: most scores tie, exactly or up to the last bit of float32."""
-    monkeypatch.setattr(sources, "BLOCK_ROWS", block[0])
-    monkeypatch.setattr(sources, "BLOCK_COLUMNS", block[1])
+    monkeypatch.setattr(sources, "TOP_ROWS", block[0])
+    monkeypatch.setattr(vectors, "BLOCK_VECTORS", block[1])
     random = np.random.default_rng(seed)
     left, right = (random.choice(np.float32([-1, 0.1, 0.3, 1]), (n, 5)) for n in (7, 60))
     source = embeddings(left, right, cosine)
@@ -59,7 +60,7 @@ def test_embeddings_with_many_equal_scores(
     for k in (1, 10, 45):
         found = list(source.top(pool, np.arange(7), excluded, k))
         for query, best in enumerate(found):
-            scores = similarity(source.left, source.right, np.full(60, query), np.arange(60))
+            scores = similarity(source.left, source.right.hold(np.arange(60))[0], np.full(60, query), np.arange(60))
             assert best.tolist() == plain(dict(enumerate(scores)), pool.tolist(), outs[query], k)
 
 
