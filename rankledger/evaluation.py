@@ -7,9 +7,12 @@ import numpy as np
 import pyarrow as pa
 
 from rankledger.predictions.reading import Ids
-from rankledger.predictions.runs import EmbeddingRun, Given, Qrels, Run, read_qrels, read_run
-from rankledger.ranking.counting import Judged, Ragged, stand
-from rankledger.ranking.listed import stand_listed
+from rankledger.predictions.rows import Blocks, Odd, key
+from rankledger.predictions.runs import EmbeddingRun, Given, Listing, Qrels, Run, open_run, read_qrels
+from rankledger.ranking.blocks import Engine
+from rankledger.ranking.cluster import engine_at
+from rankledger.ranking.counting import Judged, Ragged, Trials, stand
+from rankledger.ranking.listed import Tally
 from rankledger.ranking.metrics import Metric
 from rankledger.ranking.sources import Embeddings
 from rankledger.ranking.stands import TIE_RULES, Floats, Ints, Stands, settle
@@ -36,13 +39,14 @@ class Evaluation:
 
 
 def evaluate(
-    run: Run | EmbeddingRun | Given,
+    run: Run | Listing | EmbeddingRun | Given,
     qrels: Qrels | Given,
     metrics: str | Metric | Iterable[str | Metric],
     *,
     ties: str = "expected",
     missing: str = "error",
     relevance_level: float = 1,
+    engine: str | None = None,
 ) -> Evaluation:
     """Evaluate a run.
 
@@ -59,6 +63,7 @@ def evaluate(
         missing: what a query of the qrels is that the run lacks: an error, zero, or skip (it leaves the mean).
         relevance_level: the least relevance that is right, for metrics that name none; nDCG counts every one
             above 0.
+        engine: a Dask cluster, dask://host:port, whose workers count; of embeddings only. It changes no number.
 
     Raises:
         InputError: bad input, an unknown metric or rule, or a metric that the tie rule has no formula for.
@@ -70,26 +75,29 @@ def evaluate(
     if missing not in MISSING:
         raise InputError(f"missing {missing!r}: it is one of {', '.join(MISSING)}")
     qrels = qrels if isinstance(qrels, Qrels) else read_qrels(qrels)
-    run = run if isinstance(run, Run | EmbeddingRun) else read_run(run)
-    source: Run | Embeddings
+    if isinstance(run, Run):
+        run = Listing.of(run)
+    elif not isinstance(run, Listing | EmbeddingRun):
+        run = open_run(run)
     if isinstance(run, EmbeddingRun):
-        queries, candidates, source = run.towards(qrels.queries)
+        queries, candidates, source = run.towards(qrels)
+        found, notes = _compare(run.name, queries, qrels, missing)
+        with engine_at(engine) as counting:
+            stands = _similar(source, found, candidates, qrels, counting)
     else:
-        queries, candidates, source = run.queries, run.candidates, run
+        queries, stands = _listed(run, qrels, ordered=ties == "trec")
+        found, notes = _compare(run.name, queries, qrels, missing)
+        if engine:
+            notes.append(f"{engine} is not used: a cluster counts embeddings, and {run.name} holds none")
+    if not stands.tied.any():
+        first = run.first() if isinstance(run, Listing) else candidates.names(np.arange(1))
+        if first:
+            one = few(qrels.candidates.names(np.arange(1)))
+            notes.append(f"no judged candidate is in the run; do ids like {one} and {few(first)} mean the same?")
 
-    found = queries.index(qrels.queries.values)  # by query of the qrels, its index in the run
-    notes = _compare(run.name, queries, qrels, found, missing)
     counts = found >= 0 if missing == "skip" else np.ones(len(found), bool)
-    query = found[counts]  # by trial
-    trial = np.cumsum(counts) - 1
-    mine = counts[qrels.query]
-    right = candidates.index(qrels.candidates.values)
-    judged = Judged.group(trial[qrels.query[mine]], right[qrels.candidate[mine]], qrels.value[mine], len(query))
-    stands = _stand(source, query, judged, len(queries))
-    if len(candidates) and not stands.tied.any():
-        one, other = (few(side.names(np.arange(1))) for side in (qrels.candidates, candidates))
-        notes.append(f"no judged candidate is in the run; do ids like {one} and {other} mean the same?")
-
+    mine = stands.take(counts[stands.trial])
+    stands = replace(mine, sizes=stands.sizes[counts], trial=(np.cumsum(counts) - 1)[mine.trial])
     settled = settle(stands, ties)
     values = {name: metric.values(settled) for name, metric in asked.items()}
     columns = {
@@ -119,8 +127,12 @@ def _asked(metrics: str | Metric | Iterable[str | Metric], ties: str, level: flo
     return asked
 
 
-def _compare(name: str, queries: Ids, qrels: Qrels, found: Ints, missing: str) -> list[str]:
-    """Notes on queries that only one of run and qrels has; raises `InputError` where that may not be."""
+def _compare(name: str, queries: Ids, qrels: Qrels, missing: str) -> tuple[Ints, list[str]]:
+    """By query of the qrels its index in the run, and notes on queries that only one of the two has.
+
+    Raises `InputError` where that may not be.
+    """
+    found = queries.index(qrels.queries.values)
     if not (found >= 0).any():
         ids = [few(side.names(np.arange(min(2, len(side))))) or "none" for side in (queries, qrels.queries)]
         raise InputError(f"{name}: no query is in {qrels.name}; ids here look like {ids[0]}, there like {ids[1]}")
@@ -139,21 +151,31 @@ def _compare(name: str, queries: Ids, qrels: Qrels, found: Ints, missing: str) -
     if len(extra):
         first = few(queries.names(extra[:4]))
         notes.append(f"{len(extra)} of {len(queries)} queries of the run are not in the qrels and are ignored: {first}")
-    return notes
+    return found, notes
 
 
-def _stand(source: Run | Embeddings, query: Ints, judged: Judged, n_queries: int) -> Stands:
-    """Where the judged stand, a trial for each of the run's queries given; −1 is one that the run lacks."""
-    n, present = len(query), query >= 0
-    if isinstance(source, Run):
-        trial = np.full(n_queries, -1)
-        trial[query[present]] = np.flatnonzero(present)
-        return stand_listed(trial[source.query], source.candidate, source.value, judged)
-    pool = len(source.candidate_row)
+def _listed(run: Listing, qrels: Qrels, ordered: bool) -> tuple[Ids, Stands]:
+    """The run's queries, and where the judged stand in their lists, by query of the qrels."""
+    judged = Judged.group(qrels.query, qrels.candidate, qrels.value, len(qrels.queries))
+    ids = qrels.candidates.values
+    blocks, tally = Blocks(run.batches, run.n_rows, qrels.queries), Tally(judged, ids, key(ids), ordered)
+    try:
+        blocks.give(tally.add)
+    except Odd:
+        run.whole()  # says what is odd
+        raise
+    return run.queries or blocks.queries(), tally.stands()
+
+
+def _similar(source: Embeddings, query: Ints, candidates: Ids, qrels: Qrels, engine: Engine) -> Stands:
+    """Where the judged stand among all candidates, by query of the qrels; −1 is one that the run lacks."""
+    n, present, pool = len(query), query >= 0, len(source.candidate_row)
+    right = candidates.index(qrels.candidates.values)
+    judged = Judged.group(qrels.query, right[qrels.candidate], qrels.value, n)
     pools = Ragged(np.array([0, pool, pool]), np.arange(pool))  # all candidates; none
     none = Ragged(np.zeros(n + 1, np.int64), np.zeros(0, np.int64))
-    by_trial = replace(source, query_row=np.where(present, source.query_row[query], -1))
-    stands, _ = stand(by_trial, np.arange(n), np.where(present, 0, 1), pools, judged, none)
+    by_trial = replace(source, query_row=np.where(present, source.query_row[query], -1), engine=engine)
+    stands, _ = stand(by_trial, Trials(np.arange(n), np.where(present, 0, 1), pools, judged, none))
     return stands
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from rankledger.evaluation import Evaluation, evaluate
-from rankledger.predictions.runs import read_run
+from rankledger.predictions.runs import open_run
 from rankledger.tables import InputError, to_json, write_table
 
 
@@ -23,7 +23,7 @@ def evaluate_run(
     """
     if out and out.suffix != ".parquet":
         raise InputError(f"--out {out}: the values of each query become Parquet; call the file <name>.parquet")
-    found = evaluate(read_run(run, similarity), qrels, **options)
+    found = evaluate(open_run(run, similarity), qrels, **options)
     for note in found.notes:
         print(f"note: {note}", file=sys.stderr)
     if out:

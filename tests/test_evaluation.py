@@ -18,6 +18,8 @@ from hypothesis import strategies as st
 
 import rankledger
 from rankledger import AP, MRR, InputError, P, R, evaluate, medR, nDCG, read_qrels, read_run
+from rankledger.predictions import rows
+from rankledger.predictions.runs import open_run
 
 Gains = Mapping[str, float]
 
@@ -341,10 +343,10 @@ def test_every_form_of_a_run_gives_the_same(tmp_path: Path, ties):
     forms = 0
     for path in in_every_form(tmp_path, run):
         for right in ("qrels", "q.parquet", "i.parquet") if forms < 3 else ("qrels",):
-            read = read_run(path, "dot")
-            found = evaluate(read, tmp_path / right, NAMES, ties=ties, relevance_level=2)
-            assert found.metrics == wanted.metrics, path
-            assert found.per_query.equals(wanted.per_query), path
+            for read in (read_run, open_run):
+                found = evaluate(read(path, "dot"), tmp_path / right, NAMES, ties=ties, relevance_level=2)
+                assert found.metrics == wanted.metrics, path
+                assert found.per_query.equals(wanted.per_query), path
         forms += 1
     assert forms == 11
 
@@ -366,6 +368,46 @@ def test_the_order_of_lines_changes_nothing(tmp_path_factory, draw, ties):
         draw.shuffle(right)
     assert found[0].metrics == found[1].metrics
     assert found[0].per_query.equals(found[1].per_query)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.randoms(use_true_random=False),
+    st.sampled_from(["expected", "trec", "optimistic", "pessimistic"]),
+    st.sampled_from([pa.float16(), pa.float32(), pa.float64()]),
+    st.booleans(),
+    st.tuples(st.integers(1, 60), st.integers(1, 60), st.integers(1, 3), st.sampled_from(["none", "snappy", "plain"])),
+)
+def test_how_a_file_is_cut_changes_nothing(tmp_path_factory, draw, ties, dtype, shuffled, cut):
+    """To the last bit: row groups, blocks, threads, the order of rows, how strings are stored."""
+    groups, block, threads, storage = cut
+    levels = draw.choice((1, 3, 1000))
+    triples = [
+        (f"q{q}", f"d{c}é" * (1 + c % 3), draw.randrange(-levels, levels) / 8)
+        for q in draw.sample(range(9), 7)
+        for c in draw.sample(range(30), draw.randrange(1, 30))
+    ]
+    qrels = {f"q{q}": {f"d{c}é" * (1 + c % 3): draw.randrange(-1, 3) for c in range(0, 30, q)} for q in range(1, 9)}
+    run: dict[str, dict[str, float]] = {}
+    for q, c, s in triples:
+        run.setdefault(q, {})[c] = s
+    if shuffled:
+        draw.shuffle(triples)
+    options = {"metrics": [n for n in NAMES if n != "medR"], "ties": ties, "missing": "zero"}
+    wanted = evaluate(run, qrels, **options)
+    query, candidate, score = zip(*triples, strict=True)
+    table = pa.table({"query_id": query, "candidate_id": candidate, "score": pa.array(score).cast(dtype)})
+    path = tmp_path_factory.mktemp("cut") / "run.parquet"
+    compression = "none" if storage == "plain" else storage
+    pq.write_table(table, path, row_group_size=groups, compression=compression, use_dictionary=storage != "plain")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rows, "BLOCK_ROWS", block)
+        patch.setattr(rows, "SORTED_ROWS", block)
+        patch.setattr(rows, "THREADS", threads)
+        found = evaluate(path, qrels, **options)
+    assert found.metrics == wanted.metrics
+    assert found.per_query.equals(wanted.per_query)
+    assert sorted(found.notes) == sorted(wanted.notes)
 
 
 # ---- embeddings --------------------------------------------------------------------------------------------

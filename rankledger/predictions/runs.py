@@ -1,6 +1,6 @@
 """Any run and any qrels, read and checked without a benchmark: TREC text, Parquet of every kind, or a mapping."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -8,14 +8,18 @@ from typing import ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from rankledger.benchmarks.base import Task
 from rankledger.predictions import trec
-from rankledger.predictions.reading import Ids, Reader, kind_of, plural, read_ranking, read_whole
-from rankledger.ranking.sources import Embeddings, Vectors
+from rankledger.predictions.batches import count_values, read_batches
+from rankledger.predictions.reading import Ids, Reader, kind_of, read_ranking, read_whole
+from rankledger.predictions.rows import Batches, Odd
+from rankledger.predictions.vectors import is_large
+from rankledger.ranking.sources import Embeddings
 from rankledger.ranking.stands import Ints
-from rankledger.tables import InputError, as_strings, few, read_schema, read_table
+from rankledger.tables import InputError, as_strings, few, plural, read_schema, read_table
 
 Given = str | PathLike[str] | Mapping[str, Mapping[str, float]]
 
@@ -104,31 +108,66 @@ class Run(Pairs):
 
 
 @dataclass(frozen=True, eq=False)
+class Listing:
+    """A run whose rows are read, and checked, when they are used.
+
+    Attributes:
+        name: what messages call it: the file.
+        n_rows: about how many rows there are.
+        batches: reads query_id, candidate_id and score, about so many rows at a time.
+        whole: the run with all its rows in memory; raises `InputError` where they are not as they should be.
+        queries: the ids of all queries, where some may have no row.
+    """
+
+    name: str
+    n_rows: int
+    batches: Batches
+    whole: Callable[[], Run]
+    queries: Ids | None = None
+
+    @classmethod
+    def of(cls, run: Run) -> Self:
+        """From one that is in memory."""
+        query = pa.DictionaryArray.from_arrays(pa.array(run.query), run.queries.values)
+        candidate = pa.DictionaryArray.from_arrays(pa.array(run.candidate), run.candidates.values)
+        table = pa.table({"query_id": query, "candidate_id": candidate, "score": run.value})
+        return cls(run.name, len(table), table.to_batches, lambda: run, run.queries)
+
+    def first(self) -> list[str]:
+        """The first candidate, bytewise; none where there is none."""
+        each = (
+            str(pc.min(as_strings(batch["candidate_id"].unique()))) for batch in self.batches(1 << 16) if len(batch)
+        )
+        return sorted(each, key=str.encode)[:1]
+
+
+@dataclass(frozen=True, eq=False)
 class EmbeddingRun:
     """Vectors of queries and of candidates: each query is ranked against all candidates.
 
     Attributes:
         name: the folder.
-        sides: the two sides by name: ids, their vectors, and the row of each id among them.
+        reader: of the files of its two sides.
     """
 
     name: str
-    sides: Mapping[str, tuple[Ids, Vectors, Ints]]
+    reader: Reader
 
-    def towards(self, queries: Ids) -> tuple[Ids, Ids, Embeddings]:
+    def towards(self, qrels: Qrels) -> tuple[Ids, Ids, Embeddings]:
         """The query side's ids, the other's, and their similarities.
 
-        The query side is the one called `query`, else the one that holds ids of `queries`; raises `InputError`
-        where neither or both do.
+        The query side is the one called `query`, else the one that holds queries of the qrels; raises `InputError`
+        where neither or both do, or a vector is not as it should be.
         """
-        fits = [name for name, (ids, *_) in self.sides.items() if (ids.index(queries.values) >= 0).any()]
-        side = "query" if "query" in self.sides else fits[0] if len(fits) == 1 else None
+        sides = self.reader.universe
+        fits = [name for name, ids in sides.items() if (ids.index(qrels.queries.values) >= 0).any()]
+        side = "query" if "query" in sides else fits[0] if len(fits) == 1 else None
         if side is None:
             held = "both sides hold" if fits else "no side holds"
             raise InputError(f"{self.name}: {held} queries of the qrels; name the queries' file query.parquet")
-        other = next(name for name in self.sides if name != side)
-        (query_ids, left, query_row), (candidate_ids, right, candidate_row) = self.sides[side], self.sides[other]
-        return query_ids, candidate_ids, Embeddings(left, right, query_row, candidate_row)
+        other = next(name for name in sides if name != side)
+        right = sides[other].index(qrels.candidates.values)
+        return sides[side], sides[other], self.reader.embeddings(side, other, right[right >= 0])
 
 
 def read_run(given: Given, similarity: str = "cosine") -> Run | EmbeddingRun:
@@ -145,25 +184,32 @@ def read_run(given: Given, similarity: str = "cosine") -> Run | EmbeddingRun:
     >>> read_run({"q1": {"a": 0.5, "b": 0.25}}).value
     array([0.5 , 0.25])
     """
+    found = open_run(given, similarity)
+    return found.whole() if isinstance(found, Listing) else found
+
+
+def open_run(given: Given, similarity: str = "cosine") -> Listing | EmbeddingRun:
+    """The same, but scores and ranking lists are read, and checked, when they are used, and are never all in memory."""
     if similarity not in ("cosine", "dot"):
         raise InputError(f"similarity {similarity!r}: it is cosine or dot")
     if isinstance(given, Mapping):
-        return Run.of_mapping("the run", given)
+        return Listing.of(Run.of_mapping("the run", given))
     path = Path(given)
+    name = str(path)
     if not _is_parquet(path):
-        return Run.of(str(path), trec.read_run(path), text=True)
+        n_rows = path.stat().st_size // 32  # or so
+        return Listing(
+            name, n_rows, lambda _: trec.run_batches(path), lambda: Run.of(name, trec.read_run(path), text=True)
+        )
     found = sorted(path.iterdir()) if path.is_dir() else []
     files = {file.name.removesuffix(".parquet"): file for file in found if file.name[0] not in "._"}
     if files and all(kind_of(file) == "embeddings" for file in files.values()):
         return _embeddings(path, files, similarity == "cosine")
     kind = kind_of(path)
     if kind == "scores":
-        return Run.of(str(path), read_whole(path, ["query_id", "candidate_id", "score"]))
+        return _scores(path)
     if kind == "ranking":
-        queries = Ids(read_table(path, ["query_id"])["query_id"])
-        query, listed, scores = read_ranking(path, queries, Task("run"))
-        named = pa.DictionaryArray.from_arrays(query, queries.values)
-        return Run.of(str(path), pa.table({"query_id": named, "candidate_id": listed, "score": scores}), queries)
+        return _ranking(path)
     if kind == "embeddings":
         raise InputError(f"{path}: embeddings of one side; a run needs two: give a folder that holds a file for each")
     raise InputError(f"{path}: holds {kind}; a run ranks candidates for each query, by score, rank or similarity")
@@ -219,22 +265,64 @@ def _code(column: pa.ChunkedArray, ids: Ids | None = None) -> tuple[Ids, NDArray
     return ids, ids.index(dictionary).astype(np.int32)[rows]
 
 
+def _scores(path: Path) -> Listing:
+    """Scores in long form."""
+    columns = ["query_id", "candidate_id", "score"]
+
+    def whole() -> Run:
+        return Run.of(str(path), read_whole(path, columns))
+
+    n_rows = count_values(path, "score")
+    if not n_rows:
+        whole()
+    return Listing(str(path), n_rows, lambda rows: read_batches(path, columns, rows, ["query_id"]), whole)
+
+
+def _ranking(path: Path) -> Listing:
+    """Ranks are read at once, lists when they are used."""
+
+    def whole() -> Run:
+        query, listed, scores = read_ranking(path, queries, Task("run"))
+        named = pa.DictionaryArray.from_arrays(query, queries.values)
+        return Run.of(str(path), pa.table({"query_id": named, "candidate_id": listed, "score": scores}), queries)
+
+    column = read_table(path, ["query_id"])["query_id"]
+    queries = Ids(column)
+    if "candidate_ids" not in read_schema(path).names:
+        return Listing.of(whole())
+    if column.null_count or not 0 < len(column) == len(queries):
+        whole()
+    n_rows = count_values(path, "candidate_ids")
+
+    def batches(rows: int) -> Iterator[pa.RecordBatch]:
+        lists = max(1, rows * len(column) // n_rows)
+        return map(_flat, read_batches(path, ["query_id", "candidate_ids"], lists))
+
+    return Listing(str(path), n_rows, batches, whole, queries)
+
+
+def _flat(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Lists as rows of query, candidate and −place."""
+    lists = batch["candidate_ids"]
+    if lists.null_count:
+        raise Odd
+    lengths = np.asarray(pc.list_value_length(lists), np.int64)
+    starts = np.cumsum(lengths) - lengths
+    query = np.repeat(np.arange(len(batch), dtype=np.int32), lengths)
+    place = np.arange(1, len(query) + 1) - np.repeat(starts, lengths)
+    named = pa.DictionaryArray.from_arrays(pa.array(query), as_strings(batch["query_id"]))
+    columns = {"query_id": named, "candidate_id": pc.list_flatten(lists), "score": pa.array(-place.astype(np.float64))}
+    return pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
+
+
 def _embeddings(path: Path, files: Mapping[str, Path], cosine: bool) -> EmbeddingRun:
     if len(files) != 2:
         raise InputError(
             f"{path}: embeddings of {len(files)} sides ({few(files)}); a run has two, the queries and the candidates"
         )
-    universe = {side: Ids(read_table(file, ["id"])["id"]) for side, file in files.items()}
-    one, other = universe
-    everyone = np.arange(len(universe[one]))
-    given = Reader(files, universe, cosine).read(Task("run", one, other), "run", everyone, "expected")
-    assert given is not None
-    assert isinstance(given.source, Embeddings)
-    found = given.source
-    return EmbeddingRun(
-        str(path),
-        {
-            one: (universe[one], found.left, found.query_row),
-            other: (universe[other], found.right, found.candidate_row),
-        },
-    )
+    universe = {side: Ids(read_whole(file, ["id"])["id"]) for side, file in files.items()}
+    reader = Reader(files, universe, cosine)
+    if not any(is_large(file) for file in files.values()):  # else it is known later which side is the gallery
+        one, other = universe
+        reader.embeddings(one, other)
+    return EmbeddingRun(str(path), reader)

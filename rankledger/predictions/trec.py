@@ -17,16 +17,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from rankledger.predictions.reading import plural
+from rankledger.predictions.rows import Odd, in_parallel
 from rankledger.ranking.stands import Floats
-from rankledger.tables import InputError, few
+from rankledger.tables import InputError, few, plural
 
-BLOCK_BYTES = 16 << 20
-
-_STRAY = {  # two searches, for one with both takes ten times as long
-    rb"\0": "zero bytes; save the file as UTF-8",
-    rb"\r(?![\r\n])": "a carriage return; end lines with \\n",
-}
+BLOCK_BYTES = 1 << 20  # so that what is made of it stays in the cache of a core
+BYTE_ORDER_MARK = "\ufeff"
 
 
 def read_run(path: Path) -> pa.Table:
@@ -37,8 +33,17 @@ def read_run(path: Path) -> pa.Table:
 
     Raises `InputError` naming lines: too few columns, a score that is no number, or the file is none of text.
     """
-    columns = ("query", "iteration", "candidate", "rank", "score", "run id")
-    return _read(path, _Form("a run has", columns, "score", more=True))
+    return _read(path, _RUN)
+
+
+def run_batches(path: Path) -> Iterator[pa.RecordBatch]:
+    """The same, some lines at a time; raises `Odd` where `read_run` says what is wrong."""
+    lines = 0
+    for batch in in_parallel(_run_batch, _blocks(path)):
+        lines += len(batch)
+        yield batch
+    if not lines:
+        raise Odd
 
 
 def read_qrels(path: Path) -> pa.Table:
@@ -52,6 +57,31 @@ def read_qrels(path: Path) -> pa.Table:
     return _read(path, _Form("qrels have", ("query", "iteration", "candidate", "relevance"), "relevance", more=False))
 
 
+def _run_batch(block: bytes) -> pa.RecordBatch:
+    tokens, first, width = _split(block)
+    if _stray(block) or width.min() < len(_RUN.columns):
+        raise Odd
+    score = _numbers(_pick(tokens, first + _RUN.columns.index("score")))
+    query, candidate = (_pick(tokens, first + _RUN.columns.index(name)) for name in ("query", "candidate"))
+    if np.isnan(score).any() or not (_readable(block, query) and _readable(block, candidate)):
+        raise Odd
+    runs = pc.run_end_encode(query)
+    index = np.repeat(np.arange(len(runs.values), dtype=np.int32), np.diff(np.asarray(runs.run_ends), prepend=0))
+    named = pa.DictionaryArray.from_arrays(index, runs.values.view(pa.string()))
+    columns = [named, candidate.view(pa.string()), pa.array(score)]
+    return pa.RecordBatch.from_arrays(columns, ["query_id", "candidate_id", "score"])
+
+
+def _readable(block: bytes, ids: pa.Array) -> bool:
+    """Whether ids from it are UTF-8 and none begins with a byte order mark."""
+    if block.isascii():
+        return True
+    try:
+        return not pc.any(pc.starts_with(ids.cast(pa.string()), BYTE_ORDER_MARK)).as_py()
+    except pa.ArrowInvalid:
+        return False
+
+
 class _Form(NamedTuple):
     """What a line holds; `more`: whether further columns are allowed and ignored."""
 
@@ -59,6 +89,9 @@ class _Form(NamedTuple):
     columns: tuple[str, ...]
     value: str
     more: bool
+
+
+_RUN = _Form("a run has", ("query", "iteration", "candidate", "rank", "score", "run id"), "score", more=True)
 
 
 @dataclass
@@ -82,10 +115,10 @@ def _read(path: Path, form: _Form) -> pa.Table:
     columns, numbers = _Wrong(), _Wrong()
     lines = 0  # read so far
     for block in _blocks(path):
-        for pattern, what in _STRAY.items():
-            if stray := re.search(pattern, block):
-                line_number = lines + 1 + block.count(b"\n", 0, stray.start())
-                raise InputError(f"{path}: line {line_number} holds {what}")
+        if stray := _stray(block):
+            place, what = stray
+            line_number = lines + 1 + block.count(b"\n", 0, place)
+            raise InputError(f"{path}: line {line_number} holds {what}")
         tokens, first, width = _split(block)
         line = lines + 1 + np.arange(len(width))
         lines += len(width)
@@ -144,6 +177,15 @@ def _blocks(path: Path) -> Iterator[bytes]:
         yield text.rstrip() + b"\n"
 
 
+def _stray(block: bytes) -> tuple[int, str] | None:
+    """The place of a byte that no line should hold, and what to say of it."""
+    if b"\0" in block:
+        return block.index(b"\0"), "zero bytes; save the file as UTF-8"
+    if b"\r" in block and (lone := re.search(rb"\r(?![\r\n])", block)):
+        return lone.start(), "a carriage return; end lines with \\n"
+    return None
+
+
 def _split(block: bytes) -> tuple[pa.Array, NDArray[np.int32], NDArray[np.int32]]:
     """Tokens and white space by turns, as an array; by line the first token's number, and how many there are.
 
@@ -187,7 +229,7 @@ def _ids(path: Path, parts: list[pa.Array]) -> pa.DictionaryArray:
         known = array.dictionary.cast(pa.string())
     except pa.ArrowInvalid:
         raise _bad_ids(path, array, map(_undecodable, array.dictionary.to_pylist()), "that are not UTF-8") from None
-    marked = pc.starts_with(known, "\ufeff")
+    marked = pc.starts_with(known, BYTE_ORDER_MARK)
     if pc.any(marked).as_py():
         raise _bad_ids(path, array, marked.to_pylist(), "that begin with a byte order mark")
     return pa.DictionaryArray.from_arrays(array.indices, known)

@@ -1,97 +1,143 @@
-"""Stands in the lists that a run gives, all of them at once: the pool of each query is what is listed for it.
+"""Stands in the lists that a run gives: the pool of each query is what is listed for it.
 
-The rows may come in any order. Nothing is sorted but what is judged: each row is compared with its own query's
-judged candidates, found by halving, and counted.
+The rows of some queries at a time, so that they are counted while they lie in the processor's cache. Nothing is sorted
+but what is judged: each score is compared with those of its own query's judged candidates.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from rankledger.ranking.counting import Judged
-from rankledger.ranking.stands import Floats, Ints, Stands, starts_run
+from rankledger.ranking.stands import Ints, Stands, place_in_run, starts_run
 
-BLOCK_ROWS = 1 << 18
+Keys = NDArray[np.uint64]
 
-Indices = NDArray[np.integer]
+SLOTS = 64  # of the first look at a row, for each judged candidate
+MANY = 8  # levels in a query; it is cheaper to sort its scores than to compare each with more
 
 
-def stand_listed(trial: Indices, candidate: Indices, score: NDArray[np.floating], judged: Judged) -> Stands:
-    """Where the judged candidates of n trials stand; one that is not listed is not in the pool.
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """All rows of some queries, one query after the other.
+
+    Attributes:
+        queries: int64[q], the queries, each once.
+        starts: int64[q + 1], where the rows of each begin.
+        pairs: uint64[n], `pair` of each row.
+        scores: float[n], no NaN.
+        candidates: the ids (strings) of some rows; no two of a query are the same.
+    """
+
+    queries: Ints
+    starts: Ints
+    pairs: Keys
+    scores: NDArray[np.floating]
+    candidates: Callable[[Ints], pa.Array]
+
+
+def pair(keys: Keys, queries: Ints) -> Keys:
+    """A key of candidate and query: the same where they are, else seldom, if that is so of the candidates' keys."""
+    return keys + queries.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+
+
+class Tally:
+    """Counts where the judged candidates of n queries stand, from rows in any order of the queries.
 
     Args:
-        trial: int[rows], the trial that a row belongs to, −1 where to none.
-        candidate: int[rows], ≥ 0, none twice in a trial.
-        score: float[rows], no NaN.
-        judged: by trial; a candidate below 0 is in no list.
+        judged: by query; indices of `ids`.
+        ids: the judged candidates' ids.
+        keys: by id its key.
+        order: whether the order of ids among equal scores matters: else `before` stays 0.
     """
-    first, wanted = judged.candidates.starts, judged.candidates.values
-    owner = np.repeat(np.arange(len(first) - 1), np.diff(first))
-    sizes, goal = np.zeros(len(first) - 1, np.int64), np.full(len(wanted), np.nan)
-    for t, c, s in _blocks(trial, candidate, score):
-        sizes += np.bincount(t, minlength=len(sizes))
-        place, there = _find(first, wanted, t, c)
-        goal[place[there]] = s[there]
 
-    # the levels of a trial: the distinct scores of its judged candidates, ascending
-    listed = np.flatnonzero(~np.isnan(goal))
-    listed = listed[np.lexsort((goal[listed], owner[listed]))]
-    fresh = starts_run(owner[listed], goal[listed])
-    level = np.cumsum(fresh) - 1
-    levels, trial_of = goal[listed][fresh], owner[listed][fresh]
-    start = np.searchsorted(trial_of, np.arange(len(first)))
+    def __init__(self, judged: Judged, ids: pa.Array, keys: Keys, order: bool):
+        n, m = len(judged.candidates.starts) - 1, len(judged.candidates.values)
+        self._judged, self._ids, self._order = judged, ids, order
+        self._query = np.repeat(np.arange(n), np.diff(judged.candidates.starts))
+        self._sizes, self._better = np.zeros(n, np.int64), np.full(m, -1)
+        self._tied, self._before = np.zeros(m, np.int64), np.zeros(m, np.int64)
 
-    # k levels part a trial's rows into k + 1 slots: up to the first level, …, above the last
-    slots, even = np.zeros(len(levels) + len(sizes), np.int64), np.zeros(len(levels), np.int64)
-    for t, _, s in _blocks(trial, candidate, score):
-        place, there = _find(start, levels, t, s)
-        slots += np.bincount(place + t, minlength=len(slots))
-        even += np.bincount(place[there], minlength=len(even))
-    below = np.concatenate(([0], np.cumsum(slots)))
-    above = below[start[trial_of + 1] + trial_of + 1] - below[np.arange(len(levels)) + trial_of + 1]
+        pairs = pair(keys[judged.candidates.values], self._query)
+        self._entry = np.argsort(pairs)
+        self._pairs = pairs[self._entry]
+        bits = (SLOTS * m).bit_length()
+        self._shift = np.uint64(64 - bits)
+        self._taken = np.zeros(1 << bits, bool)
+        self._taken[self._slots(self._pairs)] = True
 
-    better = np.full(len(wanted), -1)
-    tied, before = np.zeros_like(better), np.zeros_like(better)
-    better[listed], tied[listed] = above[level], even[level]
-    several = listed[even[level] > 1]
-    if len(several):
-        size = int(candidate.max()) + 1
-        keys = [np.zeros(0, np.int64)]
-        for t, c, s in _blocks(trial, candidate, score):
-            place, there = _find(start, levels, t, s)
-            there &= even[np.minimum(place, len(even) - 1)] > 1
-            keys.append(place[there] * size + c[there])
-        key = np.sort(np.concatenate(keys))
-        at = level[even[level] > 1]
-        before[several] = np.searchsorted(key, (at + 1) * size) - np.searchsorted(
-            key, at * size + wanted[several], "right"
-        )
-    return Stands(sizes, owner, judged.gains, better, tied, before)
+    def add(self, rows: Rows) -> None:
+        """Count the rows of queries, from n up those that are not judged; threads may do so at the same time.
+
+        Rows that come again are counted anew.
+        """
+        judged = rows.queries < len(self._sizes)
+        self._sizes[rows.queries[judged]] = np.diff(rows.starts)[judged]
+        entry, row = self._find(rows)
+        list_of = np.searchsorted(rows.starts, row, "right") - 1
+        goal = rows.scores[row]
+        order = np.lexsort((goal, list_of))
+        entry, row, list_of, goal = entry[order], row[order], list_of[order], goal[order]
+        fresh = starts_run(list_of, goal)
+        better, tied = _count(rows, list_of[fresh], goal[fresh])
+        level = np.cumsum(fresh) - 1
+        self._better[entry], self._tied[entry] = better[level], tied[level]
+        several = tied[level] > 1
+        if self._order and several.any():
+            self._before[entry[several]] = _before(rows, row[several])
+
+    def stands(self) -> Stands:
+        """What all rows came to; a judged candidate that is not listed is not in the pool."""
+        return Stands(self._sizes, self._query, self._judged.gains, self._better, self._tied, self._before)
+
+    def _slots(self, pairs: Keys) -> Ints:
+        return (pairs >> self._shift).view(np.int64)  # as NumPy takes indices
+
+    def _find(self, rows: Rows) -> tuple[Ints, Ints]:
+        """The entries that are listed, and their rows."""
+        row = np.flatnonzero(self._taken[self._slots(rows.pairs)])
+        low = np.searchsorted(self._pairs, rows.pairs[row])
+        there = np.append(self._pairs, np.uint64(0))[low] == rows.pairs[row]
+        row, low = row[there], low[there]
+        count = np.searchsorted(self._pairs, rows.pairs[row], "right") - low
+        entry = self._entry[np.repeat(low, count) + place_in_run(np.repeat(row, count))]
+        row = np.repeat(row, count)
+        found = self._ids.take(pa.array(self._judged.candidates.values[entry]))
+        query = rows.queries[np.searchsorted(rows.starts, row, "right") - 1]
+        same = np.asarray(pc.equal(found, rows.candidates(row))) & (query == self._query[entry])
+        return entry[same], row[same]
 
 
-def _blocks(trial: Indices, candidate: Indices, score: NDArray[np.floating]) -> Iterator[tuple[Ints, Ints, Floats]]:
-    """Some rows at a time, those of no trial left out."""
-    for start in range(0, len(trial), BLOCK_ROWS):
-        rows = slice(start, start + BLOCK_ROWS)
-        mine = trial[rows] >= 0
-        yield (
-            trial[rows][mine].astype(np.int64),
-            candidate[rows][mine].astype(np.int64),
-            score[rows][mine].astype(np.float64),
-        )
+def _count(rows: Rows, list_of: Ints, level: NDArray[np.floating]) -> tuple[Ints, Ints]:
+    """By level, ascending in each list: how many rows of the list score higher, and how many the same."""
+    above, even = np.zeros(len(level), np.int64), np.zeros(len(level), np.int64)
+    lengths, nth = np.diff(rows.starts), place_in_run(list_of)
+    many = (np.bincount(list_of, minlength=len(lengths)) > MANY)[list_of]
+    for i in range(int(nth[~many].max(initial=-1)) + 1):
+        some = np.flatnonzero((nth == i) & ~many)
+        goal = np.full(len(lengths), np.nan, rows.scores.dtype)
+        goal[list_of[some]] = level[some]
+        goals = np.repeat(goal, lengths)
+        above[some] = np.add.reduceat(rows.scores > goals, rows.starts[:-1], dtype=np.int64)[list_of[some]]
+        even[some] = np.add.reduceat(rows.scores == goals, rows.starts[:-1], dtype=np.int64)[list_of[some]]
+    for one in np.unique(list_of[many]):
+        mine = list_of == one
+        ascending = np.sort(rows.scores[rows.starts[one] : rows.starts[one + 1]])
+        end = np.searchsorted(ascending, level[mine], "right")
+        above[mine] = len(ascending) - end
+        even[mine] = end - np.searchsorted(ascending, level[mine])
+    return above, even
 
 
-def _find(
-    starts: Ints, values: NDArray[np.generic], part: Ints, x: NDArray[np.generic]
-) -> tuple[Ints, NDArray[np.bool_]]:
-    """By row the first place in its part of `values` (ascending there) that is not below x, and whether it is x."""
-    low, high = starts[part], starts[part + 1]
-    end = high
-    padded = np.append(values, values[-1:] if len(values) else 0)
-    for _ in range(int(np.diff(starts).max(initial=0)).bit_length()):
-        middle = (low + high) >> 1
-        right = (padded[middle] < x) & (low < high)
-        low = np.where(right, middle + 1, low)
-        high = np.where(right, high, middle)
-    return low, (low < end) & (padded[low] == x)
+def _before(rows: Rows, row: Ints) -> Ints:
+    """How many rows of the same list have the score of a row and a greater id."""
+    even = np.flatnonzero(np.isin(rows.scores, rows.scores[row]))
+    list_of, score = np.searchsorted(rows.starts, even, "right") - 1, rows.scores[even]
+    order = np.lexsort((pc.rank(rows.candidates(even), tiebreaker="dense"), score, list_of))
+    place = np.empty(len(even), np.int64)
+    place[order] = place_in_run(list_of[order][::-1], score[order][::-1])[::-1]
+    return place[np.searchsorted(even, row)]

@@ -9,6 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from rankledger.evaluation import Evaluation, evaluate
+from rankledger.predictions import rows
 from rankledger.predictions.runs import Run, read_qrels, read_run
 from rankledger.tables import InputError
 
@@ -80,9 +82,9 @@ def test_embeddings(file, tmp_path: Path):
     for i in range(2):
         file({"id": [2 - i], "embedding": VECTORS["embedding"][i : i + 1]}, f"run/two/{i}.parquet")
     run = read_run(tmp_path / "run")
-    assert list(run.sides) == ["one", "two"]
-    ids, vectors, row = run.sides["two"]
-    assert (ids.values.to_pylist(), row.tolist()) == (["1", "2"], [1, 0])
+    assert list(run.reader.universe) == ["one", "two"]
+    vectors, row = run.reader.side("two")
+    assert (run.reader.universe["two"].values.to_pylist(), row.tolist()) == (["1", "2"], [1, 0])
     np.testing.assert_array_equal(vectors.rows(row), [[0, 1], [1, 0]])
 
 
@@ -121,16 +123,66 @@ RUNS = [
 
 @pytest.mark.parametrize(("content", "message"), RUNS)
 def test_runs_that_are_refused(file, content, message):
-    with pytest.raises(InputError, match=rf"file\.parquet: {message}") as caught:
-        read_run(file(content))
-    assert "\n" not in str(caught.value)
+    path = file(content)
+    for use in (read_run, evaluated):
+        with pytest.raises(InputError, match=rf"file\.parquet: {message}") as caught:
+            use(path)
+        assert "\n" not in str(caught.value)
 
 
-def test_a_parquet_file_that_is_cut_off(file):
+def evaluated(path: Path) -> Evaluation:
+    """Of a file: its rows are checked while they are counted."""
+    return evaluate(path, {"q": {"a": 1}, "q1": {"a": 1}, "q2": {"a": 1}}, "MRR,num_q", missing="skip")
+
+
+def test_a_parquet_file_that_is_cut_off_or_damaged(file):
     path = file(SCORES)
-    path.write_bytes(path.read_bytes()[:-10])
-    with pytest.raises(InputError, match=r"file\.parquet: not a whole Parquet file"):
-        read_run(path)
+    content = path.read_bytes()
+    path.write_bytes(content[:-10])
+    for use in (read_run, evaluated):
+        with pytest.raises(InputError, match=r"file\.parquet: not a whole Parquet file"):
+            use(path)
+    path.write_bytes(content.replace(b"q1", b"\xff\xfe"))
+    for use in (read_run, evaluated):
+        with pytest.raises(InputError, match=r"file\.parquet: not a whole Parquet file \(.*UTF"):
+            use(path)
+
+
+@pytest.mark.parametrize("sorted_rows", [True, False])
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (("q7", "c5", 0.0), "1 pair of query and candidate twice: 'q7 / c5'"),
+        (("q7", "c99", math.nan), "1 score NaN, the first at 'q7 / c99'"),
+        (("q7", "c99", None), "1 null in column score: row "),
+        (("q7", None, 0.0), "1 null in column candidate_id: row "),
+        ((None, "c5", 0.0), "1 null in column query_id: row "),
+    ],
+)
+def test_what_is_wrong_anywhere_in_a_long_file(file, monkeypatch, row, message, sorted_rows):
+    """One row among many blocks, the rows of a query together or apart, of a query that is asked for or is not."""
+    monkeypatch.setattr(rows, "BLOCK_ROWS", 64)
+    monkeypatch.setattr(rows, "SORTED_ROWS", 64)
+    triples = [(f"q{q}", f"c{c}", float(c)) for q in range(20) for c in range(40)]
+    triples.insert(300, row)
+    if not sorted_rows:
+        triples = [triple for i in range(7) for triple in triples[i::7]]
+    columns = dict(zip(SCORES, map(list, zip(*triples, strict=True)), strict=True))
+    path = file(pa.table(columns))
+    for asked in ("q7", "q8"):
+        with pytest.raises(InputError, match=rf"file\.parquet: {message}"):
+            evaluate(path, {asked: {"c1": 1}}, "MRR")
+
+
+def test_what_evaluating_a_file_finds_in_it(file):
+    """Its queries, as reading it whole finds them: not those of a dictionary that no row has; but empty lists."""
+    ids = pa.DictionaryArray.from_arrays(pa.array([1, 1, 2]), ["ghost", "q1", "q2", "spirit"])
+    found = evaluated(file(pa.table({**SCORES, "query_id": ids})))
+    assert found.notes == ["1 of 3 queries of the qrels are missing and are left out: 'q'"]
+    lists = pa.array([["b", "a"], [], ["c"]], pa.list_(pa.string()))
+    found = evaluated(file({"query_id": ["q1", "q2", "q9"], "candidate_ids": lists}))
+    assert found.notes[1:] == ["1 of 3 queries of the run are not in the qrels and are ignored: 'q9'"]
+    assert found.per_query.to_pydict() == {"query_id": ["q1", "q2"], "MRR": [0.5, 0.0], "num_q": [1, 1]}
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rankledger.predictions import trec
-from rankledger.predictions.trec import read_qrels, read_run
+from rankledger.predictions.rows import Odd
+from rankledger.predictions.trec import read_qrels, read_run, run_batches
 from rankledger.tables import InputError
 
 
@@ -25,6 +26,10 @@ def file(tmp_path: Path):
 
 def rows(table: pa.Table) -> list[tuple[str, str, float]]:
     return [tuple(row.values()) for row in table.to_pylist()]
+
+
+def in_batches(path: Path) -> list[tuple[str, str, float]]:
+    return [tuple(row.values()) for batch in run_batches(path) for row in batch.to_pylist()]
 
 
 RUN = "q1 Q0 a 1 0.9 me\nq1 Q0 b 2 0.5 me\nq2 Q0 a 1 -3 me\n"
@@ -50,7 +55,7 @@ PARSED = [("q1", "a", 0.9), ("q1", "b", 0.5), ("q2", "a", -3.0)]
     ],
 )
 def test_runs(file, text):
-    assert rows(read_run(file(text))) == PARSED
+    assert rows(read_run(file(text))) == in_batches(file(text)) == PARSED
 
 
 @pytest.mark.parametrize("text", ["q1 0 a 1\nq1 0 b -2\nq2 0 a 0.5\n", "q1\t0  a\t 1\r\nq1 x b -2\r\n q2 0 a 5e-1 \t"])
@@ -90,7 +95,13 @@ ODD = [
 def test_ids_come_through_untouched(file):
     """No quotes, escapes, comments, numbers or nulls; only ASCII white space parts columns."""
     lines = [f"{one} Q0 {other} 1 0.5 x" for one in ODD for other in ODD]
-    assert rows(read_run(file("\n".join(lines)))) == [(one, other, 0.5) for one in ODD for other in ODD]
+    path = file("\n".join(lines))
+    assert rows(read_run(path)) == in_batches(path) == [(one, other, 0.5) for one in ODD for other in ODD]
+
+
+def test_a_byte_order_mark_inside_a_line_is_no_error(file):
+    path = file("q\ufeff Q0 a\ufeff 1 1 \ufeff\n")
+    assert rows(read_run(path)) == in_batches(path) == [("q\ufeff", "a\ufeff", 1.0)]
 
 
 @pytest.mark.parametrize(
@@ -141,7 +152,7 @@ def test_any_text_in_blocks_of_any_size(tmp_path_factory, lines, size, newline, 
     path.write_bytes((newline.join(texts) + newline * last).encode())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(trec, "BLOCK_BYTES", size + max(len(t.encode()) for t in texts))
-        assert rows(read_run(path)) == [(q, c, float(s)) for q, c, s, *_ in lines]
+        assert rows(read_run(path)) == in_batches(path) == [(q, c, float(s)) for q, c, s, *_ in lines]
 
 
 # ---- what is refused: one line that says which file, which line, how many ----------------------------------
@@ -179,6 +190,8 @@ def test_runs_that_are_refused(file, content, message):
     with pytest.raises(InputError, match=rf"run\.txt: {message}") as caught:
         read_run(path)
     assert "\n" not in str(caught.value)
+    with pytest.raises((Odd, InputError)):  # where it is Odd, `read_run` is asked for words
+        in_batches(path)
 
 
 @pytest.mark.parametrize(
