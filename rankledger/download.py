@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import requests
-from urllib3.exceptions import HTTPError
+from typing import TYPE_CHECKING, Any
 
 from rankledger.tables import InputError, read_json, sha256_file, to_json, write_text
+
+if TYPE_CHECKING:
+    from requests import Response
 
 CHECKSUMS = ("sha256", "md5", "git_blob_sha1")
 CHUNK = 1 << 20
@@ -165,6 +165,9 @@ class _Part:
 
 def _receive(url: str, part: _Part, checkable: bool, timeout: float, progress: Progress | None) -> bool:
     """Ask for what is missing and append it; returns whether the part is now of more than one answer."""
+    import requests
+    from urllib3.exceptions import HTTPError
+
     have, version = part.state(url)
     if version is None and not checkable:  # parts of two versions could not be told apart
         have = 0
@@ -208,7 +211,7 @@ def _receive(url: str, part: _Part, checkable: bool, timeout: float, progress: P
     return resumed
 
 
-def _refuse(url: str, response: requests.Response) -> None:
+def _refuse(url: str, response: "Response") -> None:
     """Raise what an answer without content deserves."""
     status = response.status_code
     answer = f"the server answers {status} {response.reason or ''}".rstrip()
@@ -221,7 +224,7 @@ def _refuse(url: str, response: requests.Response) -> None:
         raise InputError(f"{url}: {answer}{login}")
 
 
-def _refuse_page(url: str, response: requests.Response, first: bytes) -> None:
+def _refuse_page(url: str, response: "Response", first: bytes) -> None:
     """Raise where a login or error page stands in for the file; no file that we bring is a web page."""
     said = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     looks = first.removeprefix(b"\xef\xbb\xbf").lstrip()[:14].lower().startswith((b"<!doctype html", b"<html"))
@@ -230,7 +233,7 @@ def _refuse_page(url: str, response: requests.Response, first: bytes) -> None:
         raise InputError(f"{url}: the server answers with a web page{final}, a login or an error, not with the file")
 
 
-def _version(response: requests.Response) -> str | None:
+def _version(response: "Response") -> str | None:
     """What tells this version of the file from others in an If-Range: a strong ETag, else Last-Modified."""
     etag: str | None = response.headers.get("ETag")
     return etag if etag and not etag.startswith("W/") else response.headers.get("Last-Modified")
@@ -238,6 +241,8 @@ def _version(response: requests.Response) -> str | None:
 
 def _reason(error: BaseException) -> str:
     """What lies at the bottom of a failed connection."""
+    import requests
+
     if isinstance(error, requests.Timeout):
         return "no answer in time"
     while error.__cause__ or error.__context__:

@@ -8,7 +8,7 @@ import typer
 
 app = typer.Typer(
     help="Scores retrieval models on published benchmarks so that a number can be trusted, reproduced and explained.",
-    epilog="Example: rankledger add mymodel cirr val.parquet && dvc repro && dvc metrics show --md",
+    epilog="Example: rankledger add mymodel cirr val.parquet && dvc repro",
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -16,6 +16,10 @@ app = typer.Typer(
 
 Name = Annotated[str, typer.Argument(metavar="BENCHMARK", help="A benchmark listed in params.yaml, such as cirr.")]
 Run = Annotated[str, typer.Argument(metavar="RUN", help="A run's name, such as mymodel.")]
+Engine = Annotated[
+    str | None,
+    typer.Option(metavar="dask://HOST:PORT", help="A Dask cluster to count embeddings on; it changes no number."),
+]
 
 
 def _project() -> Any:
@@ -70,14 +74,14 @@ def predict(benchmark: Name) -> None:
 
 
 @app.command()
-def score(run: Run, benchmark: Name) -> None:
+def score(run: Run, benchmark: Name, engine: Engine = None) -> None:
     """Score a registered run on a benchmark.
 
     Example: rankledger score mymodel cirr
     """
     from stages.score import score_run
 
-    score_run(_project(), run, benchmark)
+    score_run(_project(), run, benchmark, engine)
 
 
 @app.command()
@@ -138,6 +142,7 @@ def evaluate(
     missing: Annotated[str, typer.Option(help="A query that the run lacks: error, zero or skip.")] = "error",
     relevance_level: Annotated[float, typer.Option(help="The least relevance that is right.")] = 1,
     similarity: Annotated[str, typer.Option(help="Of embeddings: cosine or dot.")] = "cosine",
+    engine: Engine = None,
     per_query: Annotated[bool, typer.Option("--per-query", help="Show each query's values too.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     out: Annotated[Path | None, typer.Option(help="A Parquet file to write each query's values to.")] = None,
@@ -159,6 +164,7 @@ def evaluate(
         ties=ties,
         missing=missing,
         relevance_level=relevance_level,
+        engine=engine,
     )
 
 

@@ -7,6 +7,8 @@ from typing import Any
 from rankledger.benchmarks import benchmark
 from rankledger.benchmarks.base import Key, Plan
 from rankledger.predictions.reading import locate
+from rankledger.ranking.blocks import Engine
+from rankledger.ranking.cluster import engine_at
 from rankledger.scoring import Scored, Value, score
 from rankledger.subset import Subset, read_subset
 from rankledger.tables import (
@@ -24,11 +26,19 @@ from stages.progress import Progress
 from stages.project import Project
 
 
-def score_run(project: Project, run: str, name: str) -> None:
-    """Write `data/scores/<run>/<name>/`: a table a task, and `result.json`."""
+def score_run(project: Project, run: str, name: str, engine: str | None = None) -> None:
+    """Write `data/scores/<run>/<name>/`: a table a task, and `result.json`.
+
+    Args:
+        project: the project.
+        run, name: the run and the benchmark.
+        engine: a Dask cluster, dask://host:port, to count blocks of embeddings; else `engine` of params.yaml names it.
+            No number depends on it.
+    """
     entry = project.run(run, name)
     subset, manifest = checked_subset(project, name)
-    scored, result = measure(project, entry, subset, manifest)
+    with engine_at(engine or project.params().get("engine")) as counting:
+        scored, result = measure(project, entry, subset, manifest, counting)
     with whole_folder(project.scores(run, name)) as new:
         for task, table in scored.tables.items():
             write_table(table, new / f"{task}.parquet")
@@ -47,14 +57,18 @@ def checked_subset(project: Project, name: str) -> tuple[Subset, dict[str, Any]]
 
 
 def measure(
-    project: Project, entry: Mapping[str, Any], subset: Subset, manifest: Mapping[str, Any]
+    project: Project,
+    entry: Mapping[str, Any],
+    subset: Subset,
+    manifest: Mapping[str, Any],
+    engine: Engine = map,
 ) -> tuple[Scored, dict[str, Any]]:
     """What a run of `params.yaml` reaches on a subset: its tables and values, and the content of `result.json`."""
     plan = benchmark(entry["benchmark"]).plan(manifest["parameters"])
     files = locate(project.predictions(entry["run"], entry["benchmark"]))
     similarity, ties = entry.get("similarity", "cosine"), manifest["parameters"].get("ties")
     with Progress() as progress:
-        scored = score(subset, plan, files, similarity, ties, progress.tell)
+        scored = score(subset, plan, files, similarity, ties, progress.tell, engine)
     return scored, describe(scored, plan, entry, manifest, files, subset)
 
 
