@@ -10,7 +10,7 @@ from rankledger.benchmarks.base import Key, Plan
 from rankledger.tables import InputError, read_json
 from stages.project import SHIPPED_RUNS, Project
 from stages.published import Row, published
-from stages.report import leaf
+from stages.report import leaf, notes
 
 DIGITS = {"percent": 2, "fraction": 4, "rank": 1, "count": 0}
 UNITS = {"percent": "percent", "fraction": "fractions of 1", "rank": "ranks", "count": "counts"}
@@ -102,10 +102,9 @@ def _float(project: Project, name: str, mine: Mapping[str, Any]) -> str:
         return _comment(f"{name}: no result has a value")
     own = [_own(run, result, shown) for run, result in mine.items()]
     rows = [row for row in rows if row.cells.keys() & shown.keys()]
-    notes = [f"{run}: {note}" for run, result in mine.items() for note in result["notes"]]
     return "\n".join(
         [
-            *map(_comment, [*notes, *withheld]),
+            *map(_comment, [*notes(mine), *withheld]),
             r"\begin{table}[t]",
             r"\centering",
             rf"\caption{{{' '.join(_caption(found.title, protocol, plan, shown, rows))}}}",

@@ -1,5 +1,6 @@
 """The page `reports/index.html`: all results in one file that needs no network, with pictures and what to beware of."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +17,7 @@ from stages.latex import DIGITS, TIES
 from stages.pictures import COLOURS, pictures
 from stages.project import SHIPPED_RUNS, Project
 from stages.published import Row, published
-from stages.report import UNITS, leaf, near_chance, notes
+from stages.report import UNITS, all_keys, leaf, near_chance, notes
 
 TEMPLATE = Path(__file__).with_name("page.html")
 LEVELS = {"chance": "chance level", "ceiling": "ceiling"}
@@ -94,9 +95,15 @@ def page(
         by_benchmark.setdefault(entry["benchmark"], {})[entry["run"]] = results[key]
     sections = [_section(project, name, mine, colours) for name, mine in by_benchmark.items()]
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["code"] = _code
     template = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
     overview = _overview(by_benchmark, names, colours)
     return template.render(overview=overview, sections=sections, orphans=list(orphans)) + "\n"
+
+
+def _code(escaped: str) -> str:
+    """HTML in which what stood in `backquotes` is marked as code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escaped))
 
 
 def main_metric(plan: Plan) -> Key:
@@ -133,7 +140,7 @@ def _section(project: Project, name: str, mine: Mapping[str, Any], colours: Mapp
     first = next(iter(scored.values()))
     parameters = first["protocol"]["parameters"]
     plan = found.plan(parameters)
-    keys = [*(m.key for m in plan.measures), *(m.key for m in plan.means)]
+    keys = all_keys(plan)
     leaves = {run: {key: x for key in keys if (x := leaf(r, key))} for run, r in scored.items()}
     section.sample = parameters.get("source") == "sample"
     section.protocol = _protocol(scored)
@@ -142,7 +149,7 @@ def _section(project: Project, name: str, mine: Mapping[str, Any], colours: Mapp
         shown = [key for key in keys if key[:-1] == prefix and any(key in held for held in leaves.values())]
         if shown:
             section.tables.append(_table(" / ".join(prefix), shown, mine, leaves, rows, colours))
-    tables = {run: _per_query(project.scores(run, name)) for run in scored}
+    tables = {run: per_query(project.scores(run, name)) for run in scored}
     manifest = project.subset(name) / "manifest.json"
     described = read_json(manifest) if manifest.is_file() else {"notes": [], "counts": {}}
     section.warnings = [*_warnings(plan, scored, leaves, tables), *(f"data: {note}" for note in described["notes"])]
@@ -153,7 +160,8 @@ def _section(project: Project, name: str, mine: Mapping[str, Any], colours: Mapp
     return section
 
 
-def _per_query(folder: Path) -> dict[str, pa.Table]:
+def per_query(folder: Path) -> dict[str, pa.Table]:
+    """The per-query tables of a run on a benchmark, by task."""
     return {path.stem: read_table(path) for path in sorted(folder.glob("*.parquet"))}
 
 

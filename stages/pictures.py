@@ -4,6 +4,7 @@ The layout depends on no font: text is placed, but nothing is placed by the widt
 on every machine.
 """
 
+import itertools
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,15 +16,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+import stages.specs as specs
 from rankledger.benchmarks.base import Key, Measure, Plan
 from rankledger.ranking import metrics
 from stages.project import SHIPPED_RUNS
+from stages.specs import AXIS, BANDS, DASHES, DOT, INK, SHADES, Spec
 
 VEGA_LITE = "6.1"
 COLOURS = ("#2f7fd0", "#d9622b", "#2a9d63", "#b4579f", "#a8860a", "#0f96a4", "#d04a5b", "#7a76d1")  # on black and white
-DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3])
-BANDS = (1, 5, 10, 50, 100, 500, 1000, 5000, 10_000)  # upper ends of the bands of ranks
-SHADES = ("#1f5fa8", "#2f7fd0", "#4fa0e0", "#7bb6e6", "#9a8fd0", "#8a6cc0", "#7a4bb0", "#a0559a", "#b5655f", "#8a8f98")
 WIDTH, HEIGHT, CHARACTER = 300, 180, 6.6
 LONGEST = 26  # characters of a name beside a bar
 PAIRS = 3  # runs that the best one is held against
@@ -59,134 +59,151 @@ def pictures(
     colours = {run: COLOURS[i % len(COLOURS)] for i, run in enumerate(runs)}
     dashes = {run: DASHES[i // len(COLOURS) % len(DASHES)] for i, run in enumerate(runs)}
     found: list[Picture] = []
-    views = dict.fromkeys((m.task, m.view) for m in plan.measures if not plan.task(m.task).labels)
-    deep = {
-        (m.task, m.view) for m in plan.measures if not plan.task(m.task).labels and metrics.parse(m.metric).cutoff != 1
-    }
-    ranked = {}
-    for task, view in (view for view in views if view in deep):
-        mine = {run: _of_view(held[task], view) for run, held in tables.items() if task in held}
-        mine = {run: table for run, table in mine.items() if len(table)}
-        if mine and max(pc.max(t["n_candidates"]).as_py() for t in mine.values()) >= SMALLEST:
-            ranked[task, view] = mine
+    ranked = {at: mine for at in deep_views(plan) if (mine := _ranks(tables, *at)) and _pool(mine) >= SMALLEST}
     for (task, view), mine in ranked.items():
-        place = _place(task, view)
-        points = [
-            (run, m, leaves[run][m.key])
-            for m in plan.measures
-            for run in mine
-            if _is_recall(m, task, view, leaves, run)
-        ]
-        found.append(_curves(place, mine, points, colours, dashes))
+        points = {run: points_on(plan, task, view, leaves[run], table) for run, table in mine.items()}
+        found.append(_curves(place(task, view), mine, points, colours, dashes))
     for (task, view), mine in ranked.items():
-        found.append(_distribution(_place(task, view), mine))
+        found.append(_distribution(place(task, view), mine))
     for measure in plan.measures:
-        if not plan.task(measure.task).labels and metrics.parse(measure.metric).unit == "rank":
-            draws = {
-                run: _per_draw(_of_view(held[measure.task], measure.view), measure)
-                for run, held in tables.items()
-                if measure.task in held and measure.key in leaves[run] and leaves[run][measure.key]["repeats"] > 1
-            }
-            if draws:
-                found.append(_draws(" / ".join(measure.key), draws, colours))
+        draws = {run: drawn for run, held in tables.items() if (drawn := per_draw(plan, measure, leaves[run], held))}
+        if draws:
+            found.append(_draws(" / ".join(measure.key), draws, colours))
     for title, keys in _categories(plan):
         shown = {run: {name: mine[key] for name, key in keys.items() if key in mine} for run, mine in leaves.items()}
         if any(shown.values()):
             found.append(_bars(title, list(keys), shown, colours))
     for (task, view), mine in ranked.items():
         if len(mine) > 1:
-            found += _against(_place(task, view), mine)
+            found += _against(place(task, view), mine)
     return found
 
 
-def _place(task: str, view: str) -> str:
+def place(task: str, view: str) -> str:
+    """A view of a task as it is called in a heading."""
     return task if view == "all" else f"{task} / {view}"
 
 
-def _of_view(table: pa.Table, view: str) -> pa.Table:
+def deep_views(plan: Plan) -> list[tuple[str, str]]:
+    """The views of tasks in which it matters how far down the right candidate stands."""
+    ranked = (m for m in plan.measures if not plan.task(m.task).labels)
+    return list(dict.fromkeys((m.task, m.view) for m in ranked if metrics.parse(m.metric).cutoff != 1))
+
+
+def of_view(table: pa.Table, view: str) -> pa.Table:
+    """The rows of a per-query table in this view."""
     return table.filter(pc.equal(table["view"], view))
 
 
-def _is_recall(measure: Measure, task: str, view: str, leaves: Mapping[str, Mapping[Key, Any]], run: str) -> bool:
-    if (measure.task, measure.view) != (task, view) or measure.where or measure.key not in leaves[run]:
-        return False
-    metric = metrics.parse(measure.metric)
-    return metric.cutoff is not None and metric.unit == "fraction"
+def pool(table: pa.Table) -> int:
+    """How many candidates the largest pool has."""
+    return int(pc.max(table["n_candidates"]).as_py())
 
 
-def _within(table: pa.Table, depth: int) -> NDArray[np.float64]:
-    """How likely each trial's best right candidate is in the first `depth`; a tied one is anywhere in its group."""
+def _ranks(tables: Mapping[str, Mapping[str, pa.Table]], task: str, view: str) -> Ranks:
+    mine = {run: of_view(held[task], view) for run, held in tables.items() if task in held}
+    return {run: table for run, table in mine.items() if len(table)}
+
+
+def _pool(mine: Ranks) -> int:
+    return max(map(pool, mine.values()))
+
+
+def found_within(table: pa.Table, *depths: int) -> list[float]:
+    """For each depth the share of trials, in percent, whose best right candidate is not behind it.
+
+    A tied one is anywhere in its group.
+    """
     first, last = (np.asarray(pc.fill_null(table[name], 0), np.float64) for name in ("rank_min", "rank_max"))
-    there = np.clip(depth - first + 1, 0, last - first + 1) / np.maximum(last - first + 1, 1)
-    return np.where(first > 0, there, 0.0)
+    size, ranked = last - first + 1, first > 0
+    there = (np.clip(depth - first + 1, 0, size) / np.maximum(size, 1) for depth in depths)
+    return [100 * float(np.mean(np.where(ranked, share, 0.0))) for share in there]
+
+
+def depths(largest: int) -> list[int]:
+    """Where a curve over pools of this size is drawn."""
+    steps = {int(d * 10**e) for e in range(7) for d in (1, 1.5, 2, 3, 5, 7)}
+    return sorted(k for k in steps | {largest} if k <= largest)
+
+
+def curve(table: pa.Table, largest: int) -> list[dict[str, Any]]:
+    """The share of trials that have a right candidate in the first K (`at`), in percent."""
+    drawn = depths(largest)
+    return [{"at": k, "value": short(share)} for k, share in zip(drawn, found_within(table, *drawn), strict=True)]
+
+
+def points_on(
+    plan: Plan, task: str, view: str, leaves: Mapping[Key, Mapping[str, Any]], table: pa.Table
+) -> list[dict[str, Any]]:
+    """The metrics of a run that lie on its curve, with their intervals."""
+    dots = []
+    for measure in plan.measures:
+        if (measure.task, measure.view) == (task, view) and not measure.where and measure.key in leaves:
+            metric, leaf = metrics.parse(measure.metric), leaves[measure.key]
+            scale = 1 if leaf["unit"] == "percent" else 100
+            if metric.unit == "fraction" and metric.cutoff is not None and metric.cutoff <= pool(table):
+                value = scale * leaf["mean"]
+                if abs(found_within(table, metric.cutoff)[0] - value) < 1e-6:
+                    low, high = leaf.get("interval") or (leaf["mean"], leaf["mean"])
+                    spread = {"low": short(scale * low), "high": short(scale * high)}
+                    dots.append({"at": metric.cutoff, "value": short(value), **spread})
+    return dots
+
+
+def spread(table: pa.Table, ends: Sequence[int]) -> list[float]:
+    """The share of trials, in percent, whose best right candidate's rank is in each band; bands by their upper ends."""
+    upto = [0.0, *found_within(table, *ends)]
+    return [after - before for before, after in itertools.pairwise(upto)]
+
+
+def band_names(ends: Sequence[int]) -> list[str]:
+    """What the bands of ranks are called, which end at these."""
+    return [f"{a + 1:,}–{b:,}" if b > a + 1 else f"{b:,}" for a, b in zip([0, *ends[:-1]], ends, strict=True)]
+
+
+def stacked(names: Sequence[str], shares: Sequence[float]) -> list[dict[str, Any]]:
+    """Each share from where the one before ends."""
+    ends = [0.0, *np.cumsum(shares).tolist()]
+    return [
+        {"name": name, "low": short(low), "high": short(high)}
+        for name, low, high in zip(names, ends[:-1], ends[1:], strict=True)
+    ]
+
+
+def per_draw(
+    plan: Plan, measure: Measure, leaves: Mapping[Key, Mapping[str, Any]], tables: Mapping[str, pa.Table]
+) -> list[float]:
+    """A metric that is a rank, of each draw; nothing for other metrics, and where there is one draw only."""
+    if plan.task(measure.task).labels or metrics.parse(measure.metric).unit != "rank":
+        return []
+    if measure.task not in tables or leaves.get(measure.key, {"repeats": 1})["repeats"] == 1:
+        return []
+    table = of_view(tables[measure.task], measure.view)
+    values, repeat = np.asarray(table[measure.key[-1]], np.float64), np.asarray(table["repeat"])
+    metric = metrics.parse(measure.metric)
+    return [metric.total(values[repeat == r]) for r in np.unique(repeat)]
 
 
 def _curves(
     place: str,
     mine: Ranks,
-    points: Sequence[tuple[str, Measure, Mapping[str, Any]]],
+    points: Mapping[str, Sequence[Mapping[str, Any]]],
     colours: Mapping[str, str],
     dashes: Mapping[str, Sequence[int]],
 ) -> Picture:
     """The share of queries that have a right candidate in the first K; metrics that lie on a curve, with intervals."""
-    largest = max(pc.max(t["n_candidates"]).as_py() for t in mine.values())
-    steps = sorted({int(d * 10**e) for e in range(7) for d in (1, 1.5, 2, 3, 5, 7)} | {largest})
-    depths = [k for k in steps if k <= largest]
-    line = [
-        {"run": run, "K": k, "share": _short(100 * float(np.mean(_within(t, k))))}
-        for run, t in mine.items()
-        for k in depths
-    ]
-    dots = []
-    for run, measure, leaf in points:
-        depth = metrics.parse(measure.metric).cutoff
-        scale = 1 if leaf["unit"] == "percent" else 100
-        assert depth is not None
-        on = depth <= largest and abs(100 * float(np.mean(_within(mine[run], depth))) - scale * leaf["mean"]) < 1e-6
-        if on:
-            low, high = leaf.get("interval") or (leaf["mean"], leaf["mean"])
-            dot = {"run": run, "K": depth, "share": scale * leaf["mean"], "low": scale * low, "high": scale * high}
-            dots.append({k: _short(v) if isinstance(v, float) else v for k, v in dot.items()})
+    largest = _pool(mine)
+    line = [{"run": run, **row} for run, table in mine.items() for row in curve(table, largest)]
+    dots = [{"run": run, **dot} for run, mine_too in points.items() for dot in mine_too]
     x = {
-        "field": "K",
-        "type": "quantitative",
         "scale": {"type": "log", "domain": [1, largest], "nice": False},
         "axis": _axis("K", values=_ticks(largest), labelExpr=SHORT_NUMBERS),
     }
-    y = {
-        **_number("share"),
-        "scale": {"domain": [0, 100]},
-        "axis": _axis("% of queries", extent=28, values=[0, 25, 50, 75, 100]),
-    }
-    colour = _colours(mine, colours)
-    dash = {
-        "field": "run",
-        "type": "nominal",
-        "legend": None,
-        "scale": {"domain": list(mine), "range": [dashes[r] for r in mine]},
-    }
-    layers: list[dict[str, Any]] = [
-        {
-            "data": {"values": line},
-            "mark": {"type": "line", "strokeWidth": 1.8},
-            "encoding": {"x": x, "y": y, "color": colour, "strokeDash": dash},
-        }
-    ]
-    if dots:
-        layers += [
-            {
-                "data": {"values": dots},
-                "mark": {"type": "rule", "strokeWidth": 2.5, "opacity": 0.7},
-                "encoding": {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}, "color": colour},
-            },
-            {
-                "data": {"values": dots},
-                "mark": {"type": "point", "filled": True, "size": 34, "opacity": 1},
-                "encoding": {"x": x, "y": y, "color": colour},
-            },
-        ]
+    y = {"scale": {"domain": [0, 100]}, "axis": _axis("% of queries", extent=28, values=[0, 25, 50, 75, 100])}
+    dash = {**_colours(mine, colours), "scale": {"domain": list(mine), "range": [dashes[run] for run in mine]}}
+    layers = specs.curves(_values(line), _values(dots), x, y, _colours(mine, colours), dash, DOT)
     at = 10 if largest > 10 else 1
-    said = ", ".join(f"{run} {100 * float(np.mean(_within(t, at))):.1f} %" for run, t in mine.items())
+    said = ", ".join(f"{run} {found_within(t, at)[0]:.1f} %" for run, t in mine.items())
     alt = f"Share of the queries of {place} with a right candidate among the first K. At K = {at}: {said}."
     if dots:
         alt += " Dots are metrics of the table, with their 95 % intervals."
@@ -195,66 +212,34 @@ def _curves(
 
 def _distribution(place: str, mine: Ranks) -> Picture:
     """How the best right candidates' ranks spread, a bar a run."""
-    largest = max(pc.max(t["n_candidates"]).as_py() for t in mine.values())
+    largest = _pool(mine)
     ends = [*(b for b in BANDS if b < largest), largest]
-    names = [f"{a + 1:,}–{b:,}" if b > a + 1 else f"{b:,}" for a, b in zip([0, *ends[:-1]], ends, strict=True)]
-    rows, said = [], []
-    for run, table in mine.items():
-        shares = np.diff([0.0, *(100 * float(np.mean(_within(table, end))) for end in ends)])
-        start = 0.0
-        for name, share in zip(names, shares, strict=True):
-            rows.append({"run": run, "band": name, "from": _short(start), "to": _short(start + share)})
-            start += share
-        lost = f" ({100 - start:.1f} % have none in the pool)" if start < 99.95 else ""
-        said.append(f"{run} {shares[0]:.1f} %{lost}")
-    shades = SHADES[: len(names)]
+    names, shades = band_names(ends), SHADES[: len(ends)]
+    shares = {run: spread(table, ends) for run, table in mine.items()}
+    rows = [{"run": run, **row} for run, parts in shares.items() for row in stacked(names, parts)]
+    said = [f"{run} {parts[0]:.1f} %{_lost(100 - math.fsum(parts))}" for run, parts in shares.items()]
     left = _room(mine)
-    layer = {
-        "data": {"values": rows},
-        "mark": {"type": "bar", "height": {"band": 0.72}},
-        "encoding": {
-            "y": {"field": "run", "type": "nominal", "sort": None, "axis": _labels(left)},
-            "x": {
-                **_number("from"),
-                "scale": {"domain": [0, 100]},
-                "axis": _axis("% of queries", values=[0, 25, 50, 75, 100]),
-            },
-            "x2": {"field": "to"},
-            "color": {
-                "field": "band",
-                "type": "nominal",
-                "legend": None,
-                "scale": {"domain": names, "range": list(shades)},
-            },
-        },
-    }
+    x = {"scale": {"domain": [0, 100]}, "axis": _axis("% of queries", values=[0, 25, 50, 75, 100])}
+    fill = {"legend": None, "scale": {"domain": names, "range": list(shades)}}
+    layers = specs.bands(_values(rows), x, specs.label("run", axis=_labels(left)), fill)
     alt = f"How the ranks of the best right candidates of {place} spread. At rank 1: {', '.join(said)}."
-    svg = _render([layer], left=left + 8, width=WIDTH + 48 - left - 8, height=24 * len(mine) + 6)
+    svg = _render(layers, left=left + 8, width=WIDTH + 48 - left - 8, height=24 * len(mine) + 6)
     return Picture(f"Rank of the best right candidate: {place}", alt, svg, tuple(zip(shades, names, strict=True)))
 
 
-def _per_draw(table: pa.Table, measure: Measure) -> list[float]:
-    values, repeat = np.asarray(table[measure.key[-1]], np.float64), np.asarray(table["repeat"])
-    metric = metrics.parse(measure.metric)
-    return [metric.total(values[repeat == r]) for r in np.unique(repeat)]
+def _lost(share: float) -> str:
+    return f" ({share:.1f} % have none in the pool)" if share > 0.05 else ""
 
 
 def _draws(place: str, draws: Mapping[str, Sequence[float]], colours: Mapping[str, str]) -> Picture:
-    """A dot a draw, so that the spread is seen and not only its standard deviation."""
-    rows = [{"run": run, "value": _short(v)} for run, values in draws.items() for v in values if np.isfinite(v)]
+    """The values of the draws, a line of dots a run."""
+    rows = [{"run": run, "value": short(v)} for run, values in draws.items() for v in values if np.isfinite(v)]
     left = _room(draws)
-    layer = {
-        "data": {"values": rows},
-        "mark": {"type": "point", "filled": True, "size": 40, "opacity": 0.55},
-        "encoding": {
-            "y": {"field": "run", "type": "nominal", "sort": None, "axis": _labels(left)},
-            "x": {**_number("value"), "axis": _axis("rank", tickCount=4), "scale": {"zero": False}},
-            "color": _colours(draws, colours),
-        },
-    }
+    x = {"axis": _axis("rank", tickCount=4), "scale": {"zero": False}}
+    layers = specs.draws(_values(rows), x, specs.label("run", axis=_labels(left)), _colours(draws, colours))
     said = "; ".join(f"{run} {min(values):,.1f} to {max(values):,.1f}" for run, values in draws.items())
     alt = f"{place} of every draw, a dot each: {said}."
-    svg = _render([layer], left=left + 8, width=WIDTH + 48 - left - 8, height=24 * len(draws) + 6)
+    svg = _render(layers, left=left + 8, width=WIDTH + 48 - left - 8, height=24 * len(draws) + 6)
     return Picture(f"Draw by draw: {place}", alt, svg)
 
 
@@ -271,21 +256,18 @@ def _categories(plan: Plan) -> list[tuple[str, dict[str, Key]]]:
     return found
 
 
+def bar(leaf: Mapping[str, Any]) -> dict[str, Any]:
+    """A metric's value and, where it has one, its interval."""
+    span = dict(zip(("low", "high"), map(short, leaf.get("interval") or ()), strict=False))
+    return {"value": short(leaf["mean"]), **span}
+
+
 def _bars(
     title: str, names: Sequence[str], shown: Mapping[str, Mapping[str, Any]], colours: Mapping[str, str]
 ) -> Picture:
     """A bar a category and run, from 0, with its interval."""
     rows = [
-        {
-            "name": name.replace("_", " "),
-            "run": run,
-            "value": _short(leaf["mean"]),
-            **(
-                {"low": _short(leaf["interval"][0]), "high": _short(leaf["interval"][1])}
-                if leaf.get("interval")
-                else {}
-            ),
-        }
+        {"run": run, "name": name.replace("_", " "), **bar(leaf)}
         for run, mine in shown.items()
         for name, leaf in mine.items()
     ]
@@ -293,36 +275,11 @@ def _bars(
     labels = [name.replace("_", " ") for name in names]
     unit = next(leaf["unit"] for mine in shown.values() for leaf in mine.values())
     left = _room(labels)
-    y = {
-        "field": "name",
-        "type": "nominal",
-        "sort": None,
-        "axis": _labels(left),
-        "scale": {"domain": labels, "paddingInner": 0.25},
-    }
+    x = {"axis": _axis("%" if unit == "percent" else "0–1", tickCount=4)}
+    y = {"axis": _labels(left), "scale": {"domain": labels, "paddingInner": 0.25}}
     offset = {"field": "run", "type": "nominal", "scale": {"domain": runs}}
-    x = {**_number("value"), "axis": _axis("%" if unit == "percent" else "0–1", tickCount=4)}
-    colour = _colours(runs, colours)
-    layers: list[dict[str, Any]] = [
-        {
-            "data": {"values": rows},
-            "mark": {"type": "bar", "opacity": 0.75},
-            "encoding": {"y": y, "yOffset": offset, "x": x, "color": colour},
-        }
-    ]
-    if spans := [row for row in rows if "low" in row]:
-        layers.append(
-            {
-                "data": {"values": spans},
-                "mark": {"type": "rule", "strokeWidth": 1.5, "color": INK},
-                "encoding": {
-                    "y": y,
-                    "yOffset": {**offset, "bandPosition": 0.5},
-                    "x": {**x, "field": "low"},
-                    "x2": {"field": "high"},
-                },
-            }
-        )
+    spans = [row for row in rows if "low" in row]
+    layers = specs.bars(_values(rows), _values(spans), x, y, offset, _colours(runs, colours))
     said = "; ".join(
         f"{run}: " + ", ".join(f"{name.replace('_', ' ')} {leaf['mean']:.3g}" for name, leaf in mine.items())
         for run, mine in shown.items()
@@ -364,7 +321,7 @@ def _pair(
     )
     most = int(counts.max(initial=1))
     rows = [
-        {"x": _short(2 ** (a + 0.5)), "y": _short(2 ** (b + 0.5)), "size": _short(max(2.0, 200 * float(c) / most))}
+        {"x": short(2 ** (a + 0.5)), "y": short(2 ** (b + 0.5)), "size": short(max(2.0, 200 * float(c) / most))}
         for (a, b), c in zip(cells.tolist(), counts.tolist(), strict=True)
     ]
     end = 2 ** (int(np.log2(largest)) + 1)
@@ -372,7 +329,7 @@ def _pair(
     ticks = _ticks(end)
 
     def axis(field: str, title: str, **more: Any) -> dict[str, Any]:
-        return {**_number(field), "scale": scale, "axis": _axis(title, values=ticks, labelExpr=SHORT_NUMBERS, **more)}
+        return specs.number(field, scale=scale, axis=_axis(title, values=ticks, labelExpr=SHORT_NUMBERS, **more))
 
     layers: list[dict[str, Any]] = [
         {
@@ -404,30 +361,14 @@ def _pair(
 
 # ---- specs -------------------------------------------------------------------------------------------------
 
-INK = "currentColor"
 SHORT_NUMBERS = "datum.value >= 1000 ? datum.value / 1000 + 'k' : datum.label"
 SHORT_NAMES = f"length(datum.label) > {LONGEST} ? slice(datum.label, 0, {LONGEST - 1}) + '…' : datum.label"
-AXIS = {
-    "labelColor": INK,
-    "titleColor": INK,
-    "tickColor": INK,
-    "domainColor": INK,
-    "gridColor": INK,
-    "gridOpacity": 0.13,
-    "domainOpacity": 0.45,
-    "tickOpacity": 0.45,
-    "labelFontSize": 11,
-    "titleFontSize": 11,
-    "titleFontWeight": "normal",
-    "labelOverlap": False,
-    "labelLimit": 0,
-    "titleLimit": 0,
-}
 CONFIG = {
     "font": "sans-serif",
     "background": None,
     "view": {"stroke": None},
-    "axis": AXIS,
+    "axis": {**AXIS, "labelOverlap": False, "labelLimit": 0, "titleLimit": 0},
+    "rule": {"color": INK},
     "aria": False,
     "mark": {"aria": False},
 }
@@ -455,8 +396,8 @@ def _ticks(end: int) -> list[int]:
     return [k for k in (1, 2, 5, 10, 20, 50) if k <= end] if end < 100 else [10**e for e in range(7) if 10**e <= end]
 
 
-def _number(field: str) -> dict[str, Any]:
-    return {"field": field, "type": "quantitative"}
+def _values(rows: Sequence[Mapping[str, Any]]) -> Spec:
+    return {"data": {"values": list(rows)}}
 
 
 def _colours(runs: Iterable[str], colours: Mapping[str, str]) -> dict[str, Any]:
@@ -469,8 +410,8 @@ def _legend(runs: Iterable[str], colours: Mapping[str, str]) -> tuple[tuple[str,
     return tuple((colours[run], run) for run in runs)
 
 
-def _short(number: float) -> float:
-    """Few enough digits that no machine's rounding shows."""
+def short(number: float) -> float:
+    """The number with few enough digits that no machine's rounding shows."""
     return float(f"{number:.6g}")
 
 

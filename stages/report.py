@@ -10,6 +10,7 @@ from rankledger.tables import read_json, to_json, write_text
 from stages.project import Project
 
 ARROWS = {True: "↑", False: "↓"}
+DIGITS = 6  # of metrics.json
 NEAR = 0.1  # a median rank this near to that of constant scores reads as chance
 UNITS = {"percent": "percent", "fraction": "0–1", "rank": "rank", "count": "count"}
 
@@ -17,6 +18,7 @@ UNITS = {"percent": "percent", "fraction": "0–1", "rank": "rank", "count": "co
 def report(project: Project) -> None:
     """Write the reports from the runs that `params.yaml` lists; warn of score folders that no run owns."""
     from stages.page import page
+    from stages.plots import write_plots
 
     runs = project.runs()
     results: dict[str, Any] = {}
@@ -27,6 +29,7 @@ def report(project: Project) -> None:
     write_text(to_json(metrics(results)), project.root / "reports" / "metrics.json")
     write_text(summary(runs, results, orphans), project.root / "reports" / "summary.md")
     write_text(page(project, runs, results, orphans), project.root / "reports" / "index.html")
+    write_plots(project, runs, results)
     for warning in orphans:
         print(f"warning: {warning}: no run in params.yaml owns these scores; they are in no report", file=sys.stderr)
     for key, result in results.items():
@@ -46,24 +49,35 @@ def find_orphans(project: Project) -> list[str]:
 
 
 def metrics(results: Mapping[str, Any]) -> dict[str, Any]:
-    """run → benchmark → task [→ view] → metric, rounded to 6 decimals; `_std` beside a mean over draws."""
+    """run → benchmark → task [→ view] → metric, rounded; `_std` beside a mean over draws."""
     tree: dict[str, Any] = {}
     for result in results.values():
-        if result and result["metrics"]:
-            tree.setdefault(result["run"], {})[result["benchmark"]] = _values(result["metrics"])
+        if result:
+            for key, number in rounded(leaves(result["metrics"])).items():
+                node = tree
+                for part in (result["run"], result["benchmark"], *key[:-1]):
+                    node = node.setdefault(part, {})
+                node[key[-1]] = number
     return tree
 
 
-def _values(node: Mapping[str, Any]) -> dict[str, Any]:
-    values: dict[str, Any] = {}
+def leaves(node: Mapping[str, Any], *path: str) -> Iterator[tuple[Key, dict[str, Any]]]:
+    """The entries below `metrics` of a result, by key."""
     for name, child in node.items():
         if "mean" in child and "repeats" in child:
-            values[name] = round(child["mean"], 6)
-            if child["shows_std"]:
-                values[f"{name}_std"] = round(child["std"], 6)
+            yield (*path, name), child
         else:
-            values[name] = _values(child)
-    return values
+            yield from leaves(child, *path, name)
+
+
+def rounded(values: Iterable[tuple[Key, Mapping[str, Any]]]) -> dict[Key, float]:
+    """The numbers of `leaves` as they stand in metrics.json: made of the 12 digits of `result.json`."""
+    found = {}
+    for key, value in values:
+        found[key] = round(float(f"{value['mean']:.12g}"), DIGITS)
+        if value["shows_std"]:
+            found[(*key[:-1], f"{key[-1]}_std")] = round(float(f"{value['std']:.12g}"), DIGITS)
+    return found
 
 
 def leaf(result: Mapping[str, Any], key: Key) -> dict[str, Any] | None:
@@ -98,8 +112,8 @@ def _section(name: str, mine: Mapping[str, Any]) -> list[str]:
         plan = found.plan(protocol["parameters"])
         choices = ", ".join(f"{k} {_word(v)}" for k, v in protocol["parameters"].items())
         lines += [f"Protocol: {choices}. Paper: {found.paper}.", ""]
-        for prefix in dict.fromkeys(key[:-1] for key in _keys(plan)):
-            lines += _table(prefix, [k for k in _keys(plan) if k[:-1] == prefix], mine)
+        for prefix in dict.fromkeys(key[:-1] for key in all_keys(plan)):
+            lines += _table(prefix, [k for k in all_keys(plan) if k[:-1] == prefix], mine)
     else:
         lines += [f"- {run}: not scored" for run in mine] + [""]
     said = [f"- {note}" for note in [*notes(scored), *near_chance(scored)]]
@@ -119,7 +133,7 @@ def near_chance(scored: Mapping[str, Any]) -> list[str]:
     """Median ranks that a random or misaligned model gets; `chance` is meant to have them."""
     said = []
     for run, result in scored.items():
-        for key, x in _leaves(result["metrics"]):
+        for key, x in leaves(result["metrics"]):
             chance = x.get("chance")
             if run != "chance" and x["unit"] == "rank" and chance and abs(x["mean"] / chance - 1) < NEAR:
                 said.append(
@@ -129,20 +143,13 @@ def near_chance(scored: Mapping[str, Any]) -> list[str]:
     return said
 
 
-def _leaves(node: Mapping[str, Any], *path: str) -> Iterator[tuple[Key, dict[str, Any]]]:
-    for name, child in node.items():
-        if "mean" in child and "repeats" in child:
-            yield (*path, name), child
-        else:
-            yield from _leaves(child, *path, name)
-
-
-def _keys(plan: Plan) -> list[Key]:
+def all_keys(plan: Plan) -> list[Key]:
+    """All metrics of a plan, in its order."""
     return [*(m.key for m in plan.measures), *(m.key for m in plan.means)]
 
 
-def _table(prefix: Key, keys: list[Key], mine: Mapping[str, Any]) -> list[str]:
-    leaves = {key: [leaf(r, key) for r in mine.values() if r] for key in keys}
+def _table(prefix: Key, of: list[Key], mine: Mapping[str, Any]) -> list[str]:
+    leaves = {key: [leaf(r, key) for r in mine.values() if r] for key in of}
     shown = {key: next(x for x in found if x) for key, found in leaves.items() if any(found)}
     if not shown:
         return []

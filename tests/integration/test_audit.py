@@ -545,6 +545,7 @@ def test_nothing_reproduced_yet(root: Path) -> None:
     gone |= {("dvc-lock", f"data/scores/{run}/{n}") for run in ("chance", "sample") for n in BENCHMARKS}
     gone |= {("dvc-lock", f"reports/validation/{name}.json") for name in BENCHMARKS}
     gone |= {("dvc-lock", METRICS), ("dvc-lock", "reports/summary.md"), ("dvc-lock", "reports/index.html")}
+    gone |= {("dvc-lock", "reports/plots"), ("dvc-lock", "reports/plots.html")}
     missing = {("raw-files", f"data/raw/{name}") for name in BENCHMARKS}
     missing |= {("subset-manifest", f"data/subsets/{name}") for name in BENCHMARKS}
     missing |= {("validation", f"reports/validation/{name}.json") for name in BENCHMARKS}

@@ -1,19 +1,14 @@
 """The page of the sample in a real browser: headless Chromium, without a network."""
 
-import json
-import re
-import shutil
-import subprocess
 from collections.abc import Callable
-from html import unescape
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import pytest
 
+from tests.integration.browser import THEMES, browser, opened
 from tests.integration.conftest import Workspace
 
-THEMES = {"dark": 0, "light": 1}  # Chromium's preferredColorScheme
 # Looks at the page from inside and leaves what it found in an element of its own.
 PROBE = """
 <script>
@@ -71,63 +66,15 @@ addEventListener("load", () => setTimeout(() => {
 }, 50));
 </script>
 """
-# A window of Chromium's is never narrower than 500 pixels; a frame is.
-FRAME = """<!doctype html><title>frame</title><pre id="probe"></pre>
-<script>addEventListener("message", event => document.getElementById("probe").textContent = event.data);</script>
-<iframe src="page.html" width="{width}" height="1000" style="border: 0"></iframe>
-"""
 Look = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
 def look(reproduced: Workspace, tmp_path_factory: pytest.TempPathFactory) -> Look:
     """Opens the page of the sample and says what was found there."""
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if chromium is None:
-        pytest.skip("there is no Chromium; on Debian `apt-get install chromium` brings it")
-    folder = tmp_path_factory.mktemp("browser")
     text = (reproduced.root / "reports" / "index.html").read_text(encoding="utf-8")
-    (folder / "page.html").write_text(text.replace("</body>", f"{PROBE}</body>"), encoding="utf-8")
-
-    def opened(theme: str = "light", width: int = 1280) -> dict[str, Any]:
-        (folder / "frame.html").write_text(FRAME.format(width=width), encoding="utf-8")
-        done = subprocess.run(
-            [
-                chromium,
-                "--headless",
-                "--no-sandbox",
-                "--disable-gpu",
-                "--disable-background-networking",
-                "--host-resolver-rules=MAP * ~NOTFOUND",
-                f"--user-data-dir={folder / 'profile'}",
-                f"--log-net-log={folder / 'net.json'}",
-                "--enable-logging=stderr",
-                f"--blink-settings=preferredColorScheme={THEMES[theme]}",
-                "--window-size=2000,1200",
-                "--virtual-time-budget=5000",
-                "--dump-dom",
-                (folder / "frame.html").as_uri(),
-            ],
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=120,
-        )
-        found = re.search(r'<pre id="probe">(.*?)</pre>', done.stdout, re.S)
-        assert found
-        seen: dict[str, Any] = json.loads(unescape(found[1]))
-        seen["console"] = [line for line in done.stderr.splitlines() if ":CONSOLE" in line]
-        seen["requests"] = requests(folder / "net.json")
-        return seen
-
-    return opened
-
-
-def requests(log: Path) -> list[str]:
-    """What pages asked for, from Chromium's own log; the browser's own requests come from no origin."""
-    events = json.loads(log.read_text(encoding="utf-8"))["events"]
-    asked = [event["params"] for event in events if {"url", "initiator"} <= event.get("params", {}).keys()]
-    return [p["url"] for p in asked if p["initiator"] != "not an origin" and not p["url"].startswith("file:")]
+    folder = tmp_path_factory.mktemp("browser")
+    return partial(opened, text.replace("</body>", f"{PROBE}</body>"), folder, browser())
 
 
 @pytest.mark.parametrize("theme", THEMES)

@@ -10,18 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from rankledger.benchmarks import NAMES, benchmark
-from rankledger.scoring import Value
 from rankledger.tables import to_json, write_text
 from stages.page import main_metric
 from tests.projects import Small
+from tests.results import PARAMETERS, place, ranks, value
 
 ROOT = Path(__file__).resolve().parents[2]
-PARAMETERS = {name: benchmark(name).parameters({"source": "sample"}) for name in NAMES}
 
 
 class Page(HTMLParser):
@@ -74,32 +71,6 @@ class Page(HTMLParser):
 @pytest.fixture
 def project(tmp_path: Path) -> Small:
     return Small.bare(tmp_path / "project", {name: {"source": "sample"} for name in NAMES})
-
-
-def value(
-    mean: float, interval: tuple[float, float] | None = None, unit: str = "percent", up: bool = True, **more: Any
-) -> dict[str, Any]:
-    plain = Value(mean, 0.0, 250, 1, "R@1", unit, up, False)._replace(**more)
-    return {**plain._asdict(), "interval": interval and list(interval)}
-
-
-def place(project: Small, run: str, name: str, found: dict[str, Any], notes: tuple[str, ...] = (), **more: Any) -> None:
-    project.list_run(run, name)
-    parameters = {**PARAMETERS[name], **more.pop("parameters", {})}
-    result = {"run": run, "benchmark": name, "metrics": found, "notes": list(notes), **more}
-    result["protocol"] = {"parameters": parameters, **more.get("protocol", {})}
-    write_text(to_json(result), project.scores(run, name) / "result.json")
-
-
-def ranks(
-    project: Small, run: str, name: str, task: str, view: str, low: list[int], high: list[int] | None = None
-) -> None:
-    """A per-query table of one view, pools of 100."""
-    n = len(low)
-    columns = {"task": [task] * n, "view": [view] * n, "repeat": [0] * n, "query_id": [str(i) for i in range(n)]}
-    table = pa.table({**columns, "rank_min": low, "rank_max": high or low, "n_candidates": [100] * n})
-    project.scores(run, name).mkdir(parents=True, exist_ok=True)
-    pq.write_table(table, project.scores(run, name) / f"{task}.parquet")
 
 
 def shown(project: Small) -> Page:
@@ -252,6 +223,11 @@ def test_notes_are_shown_and_text_is_never_markup(project: Small) -> None:
     text = shown(project).text
     assert "one, two: &lt;script&gt;alert(1)&lt;/script&gt; &amp; more" in text
     assert "<script>alert" not in text
+
+
+def test_commands_in_a_warning_are_marked_as_such(project: Small) -> None:
+    place(project, "one", "cirr", {"val": {"R@1": value(1)}}, notes=("`rankledger submit` <b> writes",))
+    assert "one: <code>rankledger submit</code> &lt;b&gt; writes" in shown(project).text
 
 
 def test_a_median_at_chance_is_warned_of(project: Small) -> None:
