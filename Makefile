@@ -1,11 +1,12 @@
 # make        build .venv and run the pipeline on the embedded sample
 # make test   build .venv and run all tests
 # make env    build .venv only
+# make bench  build .venv and run the benchmarks, an hour; make bench GOAL=long_scores runs one: see bench/README.md
 # make oracles  build .venv-oracles, which some tests compare with: mlcroissant, DVC with S3 and SSH, moto
 PYTHON ?= python3
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: all env oracles test lock
+.PHONY: all env oracles test bench lock
 all: env
 	dvc repro
 
@@ -29,7 +30,11 @@ test: env
 	ruff check
 	ruff format --check
 	mypy
-	pytest --numprocesses 2 --dist loadfile
+	pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+
+GOAL ?= long_scores ranking_lists embeddings recipe1m streaming small
+bench: env
+	for goal in $(GOAL); do python -m bench.$$goal || exit 1; done
 
 lock:  # needs uv
 	uv pip compile pyproject.toml --universal --python-version 3.11 --extra dev \

@@ -50,6 +50,7 @@ class History:
 
     def __init__(self, workspace: Workspace, scratch: Path):
         self.workspace, self.scratch = workspace, scratch
+        workspace.keep("cirr", "recipe1m")
         params = workspace.root / "params.yaml"
         small = params.read_text().replace("sizes: [1000, 10000], repeats: 10", "sizes: [1000], repeats: 2")
         other = re.compile(r"  (?!recipe1m: |cirr: |sample-cirr: )[a-z0-9_-]+: \{.*")
