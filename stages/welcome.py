@@ -12,7 +12,7 @@ These need no project:
 
 FIRST = """\
 Nothing is scored yet. Next:
-  dvc repro    runs what params.yaml lists: at first made-up data, without a network, in about a minute"""
+  dvc repro    runs what params.yaml lists: at first made-up data, without a network, in a few minutes"""
 
 OWN = """\
 Score your own model, on CIRR for instance:
@@ -41,12 +41,7 @@ def welcome(here: Path) -> str:
         runs = sorted({run.parent.name for run in scored})
         page = root / "reports" / "index.html"
         report = "reports/index.html" if page.is_file() else "reports/summary.md"
-        parts.append(
-            f"{len(scored)} results of {', '.join(runs)}. Look at them:\n"
-            f"  {report}\n"
-            "  dvc metrics show --md\n"
-            "  dvc metrics diff main"
-        )
+        parts.append(f"{len(scored)} results of {', '.join(runs)}. Look at them:\n  {report}\n  dvc metrics diff main")
     if waiting:
         parts.append(f"Not scored yet: {', '.join(waiting)}. Next:\n  dvc repro")
     elif not scored:
