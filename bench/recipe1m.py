@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 
 from bench.common import Goal, cached, environment, peer, rankledger
-from bench.small import _project as project
+from bench.small import project
 from bench.vectors import Maker, write
 
 PAIRS, D = 51_304, 1024

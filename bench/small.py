@@ -78,7 +78,7 @@ def _empty(folder: Path, stages: int) -> None:
     subprocess.run([DVC, "repro", "-q"], cwd=folder, env=environment(), check=True)
 
 
-def _project(folder: Path, name: str, parameters: Mapping[str, Any], mirror: Path | None = None) -> None:
+def project(folder: Path, name: str, parameters: Mapping[str, Any], mirror: Path | None = None) -> None:
     (folder / "data").mkdir(parents=True)
     (folder / "dvc.yaml").touch()
     (folder / "data" / "sources.yaml").write_bytes((ROOT / "data" / "sources.yaml").read_bytes())
@@ -88,7 +88,7 @@ def _project(folder: Path, name: str, parameters: Mapping[str, Any], mirror: Pat
 
 def _official(folder: Path, name: str, parameters: Mapping[str, Any], mirror: Path) -> None:
     """A project in which the official files of a benchmark are fetched."""
-    _project(folder, name, parameters, mirror)
+    project(folder, name, parameters, mirror)
     subprocess.run(rankledger("fetch", name), cwd=folder, env=environment(), check=True, stdout=subprocess.DEVNULL)
 
 
@@ -97,7 +97,7 @@ def _recipes(folder: Path) -> None:
 
     The other two hold the test recipes only, for no other's content is asked for.
     """
-    _project(folder, "recipe1m", {})
+    project(folder, "recipe1m", {})
     raw = folder / "data" / "raw" / "recipe1m"
     raw.mkdir(parents=True)
     rng = random.Random(0)

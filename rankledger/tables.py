@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 ROW_GROUP = 1 << 17
 
@@ -201,35 +202,64 @@ def fingerprint(table: pa.Table) -> str:
     >>> fingerprint(one) == fingerprint(other)
     True
     """
-    table = table.select(sorted(table.column_names))
-    columns = [_canonical(c) for c in table.columns]
-    schema = [[name, str(column.type)] for name, column in zip(table.column_names, columns, strict=True)]
-    table = sort_rows(pa.table(dict(zip(table.column_names, columns, strict=True))))
+    names = sorted(table.column_names)
+    schema = [[name, str(_kind(table[name].type))] for name in names]
     digest = hashlib.sha256(json.dumps([schema, table.num_rows]).encode())
-    for column in table.columns:
-        _digest(digest, column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column)
+    vectors = {name: found for name in names if (found := _vectors(table[name])) is not None}
+    columns = {name: _canonical(table[name]) for name in names if name not in vectors}
+    place = np.arange(table.num_rows)
+    ordered = sort_rows(pa.table({**columns, "": place})) if columns else pa.table({"": place})
+    for name in names:
+        if name in vectors:
+            _digest_vectors(digest, vectors[name], np.asarray(ordered[""]))
+        else:
+            _digest(digest, ordered[name].combine_chunks())
     return digest.hexdigest()
 
 
+def _kind(dtype: pa.DataType) -> pa.DataType:
+    """One type for each kind of value: large_string, int64, float64, bool, large_list of those."""
+    if pa.types.is_dictionary(dtype):
+        return _kind(dtype.value_type)
+    if pa.types.is_integer(dtype):
+        return pa.int64()
+    if pa.types.is_floating(dtype):
+        return pa.float64()
+    if pa.types.is_boolean(dtype):
+        return pa.bool_()
+    if pa.types.is_list(dtype) or pa.types.is_large_list(dtype) or pa.types.is_fixed_size_list(dtype):
+        return pa.large_list(pa.field("item", _kind(dtype.value_type)))
+    if pa.types.is_string(dtype) or pa.types.is_large_string(dtype) or pa.types.is_string_view(dtype):
+        return pa.large_string()
+    raise TypeError(f"no canonical form for a column of {dtype}")
+
+
+def _vectors(column: pa.ChunkedArray) -> NDArray[np.floating] | None:
+    """Lists of floats of one width as an array, without a null; nothing for another column."""
+    target = _kind(column.type)
+    if not (pa.types.is_large_list(target) and pa.types.is_floating(target.value_type)) or column.null_count:
+        return None
+    lengths = pc.min_max(pc.list_value_length(column)).as_py()
+    values = pc.list_flatten(column).combine_chunks()
+    if values.null_count or not lengths["min"] or lengths["min"] != lengths["max"]:
+        return None
+    return np.asarray(values).reshape(len(column), -1)
+
+
+def _digest_vectors(digest: Any, vectors: NDArray[np.floating], rows: NDArray[np.int64]) -> None:
+    """As `_digest` does of lists, in these rows' order, without a copy of all in float64."""
+    n, d = vectors.shape
+    digest.update(np.packbits(np.ones(n, bool), bitorder="little").tobytes())
+    digest.update(np.full(n, d, "<i8").tobytes())
+    digest.update(np.packbits(np.ones(n * d, bool), bitorder="little").tobytes())
+    step = max(1, ROW_GROUP // d)
+    for start in range(0, n, step):
+        digest.update(vectors[rows[start : start + step]].astype("<f8").tobytes())
+
+
 def _canonical(column: pa.ChunkedArray) -> pa.Array:
-    """The column with one type for each kind of value: large_string, int64, float64, bool, large_list of those."""
-
-    def kind(dtype: pa.DataType) -> pa.DataType:
-        if pa.types.is_dictionary(dtype):
-            return kind(dtype.value_type)
-        if pa.types.is_integer(dtype):
-            return pa.int64()
-        if pa.types.is_floating(dtype):
-            return pa.float64()
-        if pa.types.is_boolean(dtype):
-            return pa.bool_()
-        if pa.types.is_list(dtype) or pa.types.is_large_list(dtype) or pa.types.is_fixed_size_list(dtype):
-            return pa.large_list(pa.field("item", kind(dtype.value_type)))
-        if pa.types.is_string(dtype) or pa.types.is_large_string(dtype) or pa.types.is_string_view(dtype):
-            return pa.large_string()
-        raise TypeError(f"no canonical form for a column of {dtype}")
-
-    target = kind(column.type)
+    """The column with its one type (see `_kind`)."""
+    target = _kind(column.type)
     chunks = column.cast(target)
     array: pa.Array = chunks.combine_chunks() if isinstance(chunks, pa.ChunkedArray) else chunks
     if pa.types.is_floating(target):  # one zero
