@@ -9,11 +9,13 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 .PHONY: all env oracles test bench lock
 all: env
 	dvc repro
+	@echo "Done: open reports/index.html. Next: source .venv/bin/activate; rankledger"
 
 env: .venv/.built
 
 .venv/.built: requirements.lock pyproject.toml
 	$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(f"RankLedger needs Python 3.11 or newer, $(PYTHON) is {v.major}.{v.minor}: make PYTHON=python3.12" if v < (3, 11) else 0)'
+	@echo "installing packages into .venv, a minute or two"
 	$(PYTHON) -m venv --clear .venv
 	.venv/bin/python -m pip install -qq --require-hashes -r requirements.lock
 	.venv/bin/python -m pip install -qq --no-deps --no-build-isolation --editable .

@@ -103,18 +103,19 @@ def score(
             f"sides ({', '.join(sides)})"
         )
     for mean in plan.means:
-        parts = [found.values.get(key) for key in mean.of]
-        if None not in parts:
-            found.values[mean.key] = _mean([p for p in parts if p])
+        parts = {key: found.values[key] for key in mean.of if key in found.values}
+        if len(parts) == len(mean.of):
+            found.values[mean.key] = _mean(parts)
     return found
 
 
-def _mean(parts: list[Value]) -> Value:
-    first = parts[0]
+def _mean(of: Mapping[Key, Value]) -> Value:
+    """The mean of some values; its queries are those of each task (the first part of a key), once."""
+    first, *_ = parts = list(of.values())
     return first._replace(
         mean=math.fsum(p.mean for p in parts) / len(parts),
         std=0.0,
-        n=first.n if len({p.n for p in parts}) == 1 else sum(p.n for p in parts),
+        n=sum({key[0]: value.n for key, value in of.items()}.values()),
         metric="mean(" + ", ".join(dict.fromkeys(p.metric for p in parts)) + ")",
         shows_std=False,
         chance=_mean_of_all([p.chance for p in parts]),

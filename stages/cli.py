@@ -1,5 +1,6 @@
 """The command `rankledger`: arguments in, calls out. Imports happen inside the commands, so that help comes at once."""
 
+import contextlib
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -374,7 +375,8 @@ def main() -> None:
     if not sys.argv[1:]:
         from stages.welcome import welcome
 
-        print(welcome(Path.cwd()))
+        with contextlib.suppress(BrokenPipeError):  # of `rankledger | head`
+            print(welcome(Path.cwd()), flush=True)
         return
     try:
         app()

@@ -179,8 +179,10 @@ def _protocol(scored: Mapping[str, Any]) -> list[tuple[str, str]]:
         said.append(("queries without a prediction", f"count 0 ({', '.join(zero)})"))
     kinds: dict[str, list[str]] = {}
     for run, result in scored.items():
-        kinds.setdefault(result["protocol"].get("similarity", "cosine"), []).append(run)
-    said.append(("similarity of embeddings", "; ".join(f"{k} ({', '.join(runs)})" for k, runs in kinds.items())))
+        if kind := result["protocol"].get("similarity"):
+            kinds.setdefault(kind, []).append(run)
+    if kinds:
+        said.append(("similarity of embeddings", "; ".join(f"{k} ({', '.join(runs)})" for k, runs in kinds.items())))
     return said
 
 

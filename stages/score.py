@@ -6,7 +6,7 @@ from typing import Any
 
 from rankledger.benchmarks import benchmark
 from rankledger.benchmarks.base import Key, Plan
-from rankledger.predictions.reading import locate
+from rankledger.predictions.reading import kind_of, locate
 from rankledger.ranking.blocks import Engine
 from rankledger.ranking.cluster import engine_at
 from rankledger.scoring import Scored, Value, score
@@ -92,13 +92,14 @@ def describe(
         limits = None if span is None else [_digits(limit, 6) for limit in span]
         _put(metrics, key, {**_rounded(value), "interval": limits})
     ties = manifest["parameters"].get("ties")
+    embeds = any(kind_of(path) == "embeddings" for path in files.values())
     return {
         "run": entry["run"],
         "benchmark": entry["benchmark"],
         "metrics": metrics,
         "protocol": {
             "parameters": manifest["parameters"],
-            "similarity": entry.get("similarity", "cosine"),
+            **({"similarity": entry.get("similarity", "cosine")} if embeds else {}),
             **({"variant": entry["variant"]} if "variant" in entry else {}),
             "tasks": {t.name: {"ties": ties or t.ties, "missing": t.missing} for t in plan.tasks},
         },

@@ -1,6 +1,7 @@
 """`rankledger trace`: the lineage of one number, and of one query's part in it."""
 
 import difflib
+import sys
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -167,9 +168,14 @@ def _files(evidence: Evidence) -> dict[str, Path]:
 
 
 def _predictions(evidence: Evidence) -> dict[str, Any]:
-    """The predictions: content, rows, and since when the history has them."""
+    """The predictions that were scored: content, rows, and since when the history has them."""
     revision, (path, stage) = evidence.revision, evidence.where["predictions"]
-    md5, files = revision.hash(path, stage), _files(evidence)
+    there, files = revision.hash(path, stage), _files(evidence)
+    read = (dep.get("md5") for dep in revision.stage(evidence.stage).get("deps", []) if dep["path"] == path)
+    md5 = next(read, None) or there
+    if md5 != there:
+        note = f"{path} holds other predictions now than those that were scored; run `dvc repro {evidence.stage}`"
+        print(f"note: {note}", file=sys.stderr)
     shipped = evidence.run in SHIPPED_RUNS
     return {
         "path": path,

@@ -227,6 +227,7 @@ def test_a_mean_appears_only_when_all_its_parts_do(files: Files) -> None:
     assert means(both) == {"t/R@1": 100, "u/R@1": 0, "mean/R@1": 50, "twice": 75}
     mean = both.values["mean", "R@1"]
     assert (mean.metric, mean.unit, mean.higher_is_better, mean.shows_std) == ("mean(R@1)", "percent", True, False)
+    assert mean.n == 2, "the tasks ask a query each"
     assert means(files.score(subset, plan, t=scores({"q": falling}))) == {"t/R@1": 100}
     assert means(files.score(subset, plan, u=scores({"r": falling}))) == {"u/R@1": 0}
 

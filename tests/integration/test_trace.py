@@ -165,6 +165,18 @@ def test_a_query_of_several_draws_a_mean_or_a_label_task(reproduced: Workspace) 
     assert trial["rank_min"] is None
 
 
+def test_the_predictions_are_those_that_were_scored(workspace: Make) -> None:
+    """Others that came since belong to no number yet."""
+    w = workspace()
+    scored = trace(w, MEDR)["predictions"]["md5"]
+    lock = w.root / "dvc.lock"
+    assert lock.read_text().index("predict@recipe1m:") < lock.read_text().index(scored)
+    lock.write_text(lock.read_text().replace(scored, f"{'0' * 32}.dir", 1))
+    done = w.run("rankledger", "trace", MEDR, "--json")
+    assert json.loads(done.stdout)["predictions"]["md5"] == scored
+    assert "data/predictions/sample/recipe1m holds other predictions now than those that were scored" in done.stderr
+
+
 def test_an_earlier_revision_is_read_from_the_cache(workspace: Make) -> None:
     w = workspace()
     before = trace(w, MEDR)
