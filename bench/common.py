@@ -39,7 +39,7 @@ BENCH = Path(__file__).resolve().parent
 ROOT = BENCH.parent
 CACHE = BENCH / ".cache"
 RESULTS = BENCH / "results"
-RUNS = 3
+RUNS = int(os.environ.get("BENCH_RUNS", "3"))
 # They choose another kernel than OpenBLAS would, on some machines at half its rate.
 UNSET = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")
 
