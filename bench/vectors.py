@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from bench.peers.numpy_count import stored
 from rankledger.ranking.blocks import PRODUCT_ROWS
 from rankledger.ranking.counting import Judged, Ragged, Trials, stand_both
 from rankledger.ranking.sources import Embeddings
@@ -56,12 +57,6 @@ class Maker:
         return own + both * np.float32((self.shared / (1 - self.shared)) ** 0.5)
 
 
-def read(file: Path) -> np.ndarray:  # type: ignore[type-arg]
-    table = pq.read_table(file, columns=["embedding"])
-    values = np.concatenate([np.asarray(chunk.flatten()) for chunk in table["embedding"].chunks])
-    return values.reshape(len(table), -1)
-
-
 def product(left: np.ndarray, right: np.ndarray) -> None:  # type: ignore[type-arg]
     """In the blocks that the counting uses."""
     step = block_length(left.shape[1])
@@ -85,7 +80,7 @@ def count(left: np.ndarray, right: np.ndarray) -> None:  # type: ignore[type-arg
 
 if __name__ == "__main__":
     what, folder = sys.argv[1], Path(sys.argv[2])
-    sides = read(folder / "query.parquet"), read(folder / "image.parquet")
+    sides = stored(folder / "query.parquet"), stored(folder / "image.parquet")
     begin = time.perf_counter()
     {"product": product, "count": count}[what](*sides)
     print(time.perf_counter() - begin)

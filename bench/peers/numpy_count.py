@@ -8,10 +8,14 @@ import numpy as np
 import pyarrow.parquet as pq
 
 
-def read(file: Path) -> np.ndarray:
+def stored(file: Path) -> np.ndarray:
     table = pq.read_table(file, columns=["embedding"])
     values = np.concatenate([np.asarray(chunk.flatten()) for chunk in table["embedding"].chunks])
-    vectors = values.reshape(len(table), -1)
+    return values.reshape(len(table), -1)
+
+
+def read(file: Path) -> np.ndarray:
+    vectors = stored(file)
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
