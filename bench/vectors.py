@@ -13,12 +13,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bench.peers.numpy_count import stored
-from rankledger.ranking.blocks import PRODUCT_ROWS
 from rankledger.ranking.counting import Judged, Ragged, Trials, stand_both
 from rankledger.ranking.sources import Embeddings
-from rankledger.ranking.vectors import Vectors, block_length
+from rankledger.ranking.vectors import Vectors
 
 PART = 50_000  # vectors in a part file
+BLOCK = 1024, 8192
 
 
 def ids(side: str, n: int) -> list[str]:
@@ -58,13 +58,13 @@ class Maker:
 
 
 def product(left: np.ndarray, right: np.ndarray) -> None:  # type: ignore[type-arg]
-    """In the blocks that the counting uses."""
-    step = block_length(left.shape[1])
-    space = np.empty((PRODUCT_ROWS, step), np.float32)
-    for column in range(0, len(right), step):
-        there = right[column : column + step].T
-        for row in range(0, len(left), PRODUCT_ROWS):
-            here = left[row : row + PRODUCT_ROWS]
+    """In blocks as the counting has them, somewhat larger, for the BLAS's own threads are faster with those."""
+    rows, columns = BLOCK
+    space = np.empty(BLOCK, np.float32)
+    for column in range(0, len(right), columns):
+        there = right[column : column + columns].T
+        for row in range(0, len(left), rows):
+            here = left[row : row + rows]
             np.matmul(here, there, out=space[: len(here), : there.shape[1]])
 
 

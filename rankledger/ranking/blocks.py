@@ -1,21 +1,25 @@
 """Counting in the products of embeddings: exact, although almost every pair is decided by a float32 product.
 
 A block of the gallery is multiplied with all queries, some at a time. A product further from the right candidate's
-score than its rounding error is clear and is counted at once, in one pass over it while it is in cache. What is near
-is compared in float64, and what float64 leaves open by `similarity` itself.
+score than its rounding error is clear and is counted at once, while it is in cache. Of what is near, vectors that are
+those of right candidates byte for byte are counted by themselves; the others are compared in float64, and what float64
+leaves open by `similarity` itself.
 
 The bound (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., eq. 3.5, u = 2⁻²⁴): a product of d terms in
-any order, with or without fused multiply-add, is off by at most d·u/(1 − d·u) · Σ|aᵢbᵢ|, and Σ|aᵢbᵢ| ≤ ‖a‖‖b‖;
+any order, with or without fused multiply-add, is off by at most d·u/(1 − d·u) · Σ|aᵢbᵢ|, and Σ|aᵢbᵢ| ≤ ‖a‖‖b‖; where
+parts of `DEPTH` terms are added one after the other, DEPTH and the number of parts take the place of d;
 bringing the factors to float32 adds 4u, the float64 reference less than u. Below 2⁻¹²⁶ float32 has fewer digits, or
 none where the processor flushes to zero: with factors of length 1 or less, each of the d terms may lose 2⁻¹⁰⁶ in
 either factor and 2⁻¹²⁶ in the product and in the sum. So the right candidate's own product is never clear, and neither
 is a product whose similarity rounds to the same float32. In float64 the same holds with u = 2⁻⁵³.
 """
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +27,13 @@ from numpy.typing import NDArray
 from rankledger.ranking.stands import Floats, Ints, place_in_run
 from rankledger.ranking.vectors import Vectors, compare, double_error, nearest, similarity
 
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
+
 FEW = 256  # pairs; below it a product costs more than it saves
-PRODUCT_ROWS = 1024  # queries that are multiplied with a block at once
-THREADS = 2  # one compares while the other's product is computed, by as many threads as the BLAS takes
+PRODUCT_ROWS = 512  # queries that are multiplied with a block at once
+DEPTH = 512  # components that are multiplied at once: with fewer, fewer pairs are near, but adding takes longer
+THREADS = min(16, os.cpu_count() or 1)  # each multiplies by itself, and compares
 TILE_NUMBERS = 1 << 19  # of a product, compared at once: they and what is found of them stay in cache
 DENSE = 32  # where more than one pair in so many is near, a float64 product is cheaper than pair after pair
 
@@ -120,24 +128,56 @@ def count_block(job: Job) -> tuple[Tally, Tally]:
         _add_all(across, some, right, by_row, at)
         _add_all(down, right, some, by_column, positions)
         return across, down
+    across.add(_equal(by_row, right.twin, at))
+    down.add(_equal(by_column, left.twin[rows], positions))
+    row_layers, column_layers = list(_layers(by_row)), list(_layers(by_column))
+    parts = -(-len(rows) // PRODUCT_ROWS)
+    parts += -parts % THREADS
+    step = -(-len(rows) // parts)
     there = right.shrunken().T
-    spare = [np.empty((min(PRODUCT_ROWS, len(rows)), len(right)), np.float32) for _ in range(THREADS)]
+    spare = [np.empty((2, step, len(right)), np.float32) for _ in range(THREADS)]
 
-    def count(start: int) -> tuple[slice, Tally, Tally]:
-        part = slice(start, start + PRODUCT_ROWS)
+    def count(start: int) -> tuple[list[tuple[Ints, Tally]], list[tuple[Ints, Tally]]]:
+        part = slice(start, start + step)
         some, space = left.take(rows[part]), spare.pop()
-        product = np.matmul(some.shrunken(), there, out=space[: len(some)])
-        mine = slice(*np.searchsorted(by_row.line, [start, start + len(some)]))
-        found = _count(some, right, product, by_row.take(mine, start), at)
-        back = _count(right, some, product.T, by_column, positions[part])
+        product = multiply(some.shrunken(), there, *space[:, : len(some)])
+        found = []
+        for entry, entries in row_layers:
+            mine = slice(*np.searchsorted(entries.line, [start, start + len(some)]))
+            found.append((entry[mine], _count(some, right, product, entries.take(mine, start), at)))
+        back = [(entry, _count(right, some, product.T, entries, positions[part])) for entry, entries in column_layers]
         spare.append(space)
-        return mine, found, back
+        return found, back
 
-    with ThreadPoolExecutor(THREADS) as pool:
-        for mine, found, back in pool.map(count, range(0, len(rows), PRODUCT_ROWS)):
-            across.add(found, mine)
-            down.add(back)
+    with _blas().limit(limits=1), ThreadPoolExecutor(THREADS) as pool:
+        for results in pool.map(count, range(0, len(rows), step)):
+            for total, layers in zip((across, down), results, strict=True):
+                for entry, tally in layers:
+                    total.add(tally, entry)
     return across, down
+
+
+@cache
+def _blas() -> "ThreadpoolController":
+    """The BLAS, whose own threads wait for each other after each product."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController().select(user_api="blas")
+
+
+def multiply(left: Singles, right: Singles, product: Singles, spare: Singles) -> Singles:
+    """left @ right, some components at a time.
+
+    Args:
+        left: float32[m, d].
+        right: float32[d, n].
+        product, spare: float32[m, n], overwritten; the first is what comes back.
+    """
+    np.matmul(left[:, :DEPTH], right[:DEPTH], out=product)
+    for start in range(DEPTH, left.shape[1], DEPTH):
+        part = slice(start, start + DEPTH)
+        product += np.matmul(left[:, part], right[part], out=spare)
+    return product
 
 
 def clear(goal: Singles, norms: Floats, most: float, d: int, shrink: float) -> tuple[Singles, Singles]:
@@ -151,30 +191,41 @@ def clear(goal: Singles, norms: Floats, most: float, d: int, shrink: float) -> t
         shrink: what the products are shrunken by.
     """
     u, inf = 2.0**-24, np.float32(np.inf)
-    error = 1.001 * (d + 6) * u / (1 - d * u) * norms * most * shrink + d * 2.0**-104
+    n = min(d, DEPTH) + d // DEPTH
+    error = 1.001 * (n + 6) * u / (1 - n * u) * norms * most * shrink + d * 2.0**-104
     with np.errstate(over="ignore"):
         up = np.nextafter(goal, inf).astype(np.float64) * shrink + error
         down = np.nextafter(goal, -inf).astype(np.float64) * shrink - error
         return np.nextafter(up.astype(np.float32), inf), np.nextafter(down.astype(np.float32), -inf)
 
 
+def _layers(entries: Entries) -> Iterator[tuple[Ints, Entries]]:
+    """The first entry of each line, then the second of those that have one, and so on; and which these are."""
+    layer = place_in_run(entries.line)
+    for k in range(int(layer.max(initial=-1)) + 1):
+        some = np.flatnonzero(layer == k)
+        yield some, entries.take(some)
+
+
+def _equal(entries: Entries, twin: Ints, at: Ints) -> Tally:
+    """Count the vectors that are byte for byte those of right candidates, and so as good; twins of those at `at`."""
+    order = np.sort((twin << 32) + at)
+    first = entries.twin << 32
+    start, middle, end = (np.searchsorted(order, first + more) for more in (0, entries.place + 1, 1 << 32))
+    return Tally(np.zeros(len(entries), np.int64), end - start, end - middle)
+
+
 def _count(own: Vectors, across: Vectors, product: Singles, entries: Entries, at: Ints) -> Tally:
-    """Compare entries with a product of two sides' vectors.
+    """Compare entries with a product of two sides' vectors, but for those equal to their right candidates.
 
     Args:
         own: the vectors of the lines.
         across: the vectors that they are compared with.
         product: float32[lines, across], shrunken; in memory one or the other may run first.
-        entries: what is counted.
+        entries: what is counted, one a line.
         at: the positions of `across`.
     """
-    tally = Tally.zero(len(entries))
-    layer = place_in_run(entries.line)
-    for k in range(int(layer.max(initial=-1)) + 1):  # the first of each line, then the second of those that have one …
-        some = np.flatnonzero(layer == k)
-        mine = entries.take(some)
-        tally.add(_by_single(own, across, product, mine, at) or _by_double(own, across, mine, at), some)
-    return tally
+    return _by_single(own, across, product, entries, at) or _by_double(own, across, entries, at)
 
 
 def _by_single(own: Vectors, across: Vectors, product: Singles, entries: Entries, at: Ints) -> Tally | None:
@@ -185,23 +236,28 @@ def _by_single(own: Vectors, across: Vectors, product: Singles, entries: Entries
     near: list[tuple[Ints, Ints]] = []
     total = 0
     for lines, places, tile in _tiles(product, entries.line):
-        surely = tile > above[lines, None]
-        unsure = tile >= below[lines, None]
+        some = np.flatnonzero(tile.max(axis=1) >= below[lines])  # in the other lines all are clearly worse
+        if 4 * len(some) < len(tile):
+            tile = tile[some]
+            some += lines.start
+        else:
+            some = np.arange(lines.start, lines.stop)
+        surely = tile > above[some, None]
+        unsure = tile >= below[some, None]
         unsure ^= surely
-        tally.better[lines] += _by_line(surely)
+        tally.better[some] += _by_line(surely)
         many = int(np.count_nonzero(unsure))
-        if many * DENSE > tile.size:  # equal vectors are equally good; masks lie in memory as the tile does
-            even = np.equal(entries.twin[lines, None], across.twin[places], out=np.empty_like(unsure))
-            even &= unsure
-            unsure ^= even
-            _add_even(tally, entries, at, lines, places, even)
+        if many * DENSE > tile.size:  # masks lie in memory as the tile does
+            unsure &= np.not_equal(entries.twin[some, None], across.twin[places], out=np.empty_like(unsure))
             many = int(np.count_nonzero(unsure))
         total += many
         if total * DENSE > product.size:
             return None
         if many:
             line, place = _positions(unsure)
-            near.append((line + lines.start, place + places.start))
+            line, place = some[line], place + places.start
+            other = entries.twin[line] != across.twin[place]
+            near.append((line[other], place[other]))
     if near:
         _add_pairs(tally, own, across, entries, at, *(np.concatenate(part) for part in zip(*near, strict=True)))
     return tally
@@ -225,6 +281,9 @@ def _by_double(own: Vectors, across: Vectors, entries: Entries, at: Ints) -> Tal
     error = double_error(own.components, own.norms[entries.line] * across.norms.max())
     for lines, places, tile in _tiles(own.rows() @ across.rows().T, entries.line):
         better, even, unsure = nearest(tile, error[lines, None], entries.goal[lines, None])
+        other = entries.twin[lines, None] != across.twin[places]
+        even &= other
+        unsure &= other
         line, place = np.nonzero(unsure)
         entry = line + lines.start
         exact = similarity(own, across, entries.line[entry], place + places.start)
@@ -264,9 +323,5 @@ def _by_line(mask: Bools) -> Ints:
 def _positions(mask: Bools) -> tuple[Ints, Ints]:
     """Line and place of those few that are set."""
     flat = mask if mask.flags.c_contiguous else mask.T
-    bits = np.zeros(-(-flat.size // 64) * 8, np.uint8)
-    bits[: -(-flat.size // 8)] = np.packbits(flat)
-    words = np.flatnonzero(bits.view(np.uint64))
-    word, bit = np.nonzero(np.unpackbits(bits.reshape(-1, 8)[words], axis=1))
-    first, second = np.divmod(words[word] * 64 + bit, flat.shape[1])
+    first, second = np.divmod(np.flatnonzero(flat), flat.shape[1])
     return (first, second) if flat is mask else (second, first)

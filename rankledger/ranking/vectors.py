@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from rankledger.ranking.stands import Floats, Ints
 
-BLOCK_BYTES = 32 << 20  # of vectors that are at hand at once, in float32
+BLOCK_BYTES = 16 << 20  # of vectors that are at hand at once, in float32
 BLOCK_VECTORS = 8192
-PAIR_NUMBERS = 1 << 18  # of vectors that are widened to float64 at once
+PAIR_NUMBERS = 1 << 17  # of vectors that are widened to float64 at once
 SHORTEST, LONGEST = 1e-150, 1e150  # vectors whose squares and products stay well inside float64
 
 Stored = NDArray[np.floating | np.uint16]
@@ -171,24 +171,20 @@ def compare(left: Vectors, right: Vectors, i: Ints, j: Ints, goal: NDArray[np.fl
 
     A float64 dot product in any order says so, unless its rounding error leaves open which float32 is meant.
     """
-    sign = np.empty(len(i), np.int8)
+    dot = np.empty(len(i))
     step = max(1, PAIR_NUMBERS // left.components)
-    wide = np.empty((2, min(step, len(i)), left.components))  # kept, for new memory costs more than the sums
     for start in range(0, len(i), step):
         part = slice(start, start + step)
-        one, two = i[part], j[part]
-        rows = wide[:, : len(one)]
-        rows[0], rows[1] = floats(left.stored[one]), floats(right.stored[two])
-        dot = np.vecdot(rows[0], rows[1])
-        dot /= left.scale[one]
-        dot /= right.scale[two]
-        error = double_error(left.components, left.norms[one] * right.norms[two])
-        above, even, open_ = nearest(dot, error, goal[part])
-        sign[part] = np.where(above, 1, np.where(even, 0, -1))
-        again = start + np.flatnonzero(open_)
-        if len(again):
-            exact = similarity(left, right, i[again], j[again])
-            sign[again] = (exact > goal[again]).astype(np.int8) - (exact < goal[again])
+        dot[part] = np.vecdot(floats(left.stored[i[part]]), floats(right.stored[j[part]]), dtype=np.float64)
+    dot /= left.scale[i]
+    dot /= right.scale[j]
+    error = double_error(left.components, left.norms[i] * right.norms[j])
+    above, even, open_ = nearest(dot, error, goal)
+    sign = above.astype(np.int8) - ~(above | even)
+    again = np.flatnonzero(open_)
+    if len(again):
+        exact = similarity(left, right, i[again], j[again])
+        sign[again] = (exact > goal[again]).astype(np.int8) - (exact < goal[again])
     return sign
 
 

@@ -225,17 +225,28 @@ def test_the_near_ties_of_the_cases_are_real() -> None:
     assert np.abs(steps).max() < 100
 
 
-@pytest.fixture(params=[(1, 1, 1, 0), (2, 3, 64, 1), (5, 8192, 1000, 0), (1024, 7, 1 << 20, 32), (3, 99, 64, 9**9)])
+SIZES = [  # rows, columns, numbers, dense, depth, threads
+    (1, 1, 1, 0, 1, 1),
+    (2, 3, 64, 1, 5, 2),
+    (5, 8192, 1000, 0, 16, 3),
+    (1024, 7, 1 << 20, 32, 8, 1),
+    (3, 99, 64, 9**9, 512, 2),
+]
+
+
+@pytest.fixture(params=SIZES)
 def block_sizes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of other sizes, so that right candidates, twins and exclusions fall on both sides of a border.
 
     And each way to decide what is near: pair by pair only, or by a float64 product as soon as one pair is.
     """
-    rows, columns, numbers, dense = request.param
+    rows, columns, numbers, dense, depth, threads = request.param
     monkeypatch.setattr(blocks, "PRODUCT_ROWS", rows)
     monkeypatch.setattr(vectors, "BLOCK_VECTORS", columns)
     monkeypatch.setattr(blocks, "TILE_NUMBERS", numbers)
     monkeypatch.setattr(blocks, "DENSE", dense)
+    monkeypatch.setattr(blocks, "DEPTH", depth)
+    monkeypatch.setattr(blocks, "THREADS", threads)
     monkeypatch.setattr(blocks, "FEW", 0)
 
 
@@ -260,8 +271,7 @@ def test_a_product_decides_all_but_the_near_ones(monkeypatch: pytest.MonkeyPatch
         left, right = spread(33, np.random.default_rng(1))
         made = Case(left * scale, right * scale, cosine=False)
         made.count()
-        entries = sum(c not in out for gold, out in zip(made.gold, made.out, strict=True) for c in gold)
-        assert entries <= sum(again) < entries + 5
+        assert sum(again) < 5
 
 
 def test_a_collapsed_run_ties_everywhere() -> None:
@@ -308,14 +318,18 @@ def test_similarity_is_the_exact_product_up_to_rounding(maker: Maker) -> None:
             assert low <= found <= high
 
 
+@pytest.mark.parametrize("depth", [1, 10, 512])
 @pytest.mark.parametrize("cosine", [True, False], ids=["cosine", "dot"])
 @pytest.mark.parametrize("maker", MAKERS)
-def test_the_product_is_within_its_bound(maker: Maker, cosine: bool) -> None:
+def test_the_product_is_within_its_bound(
+    maker: Maker, cosine: bool, depth: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The bound of the docstring against exact fractions, pair by pair."""
+    monkeypatch.setattr(blocks, "DEPTH", depth)
     made = case(maker, 24, np.float64, cosine)
     left, right = Vectors(made.left, cosine), Vectors(made.right, cosine)
     one, two = left.rows(), right.rows()
-    block = left.shrunken() @ right.shrunken().T
+    block = blocks.multiply(left.shrunken(), right.shrunken().T, *np.empty((2, len(one), M), np.float32))
     for i, a in enumerate(one):
         goal = similarity(left, right, np.full(M, i), np.arange(M))
         norms = np.full(M, left.norms[i])
