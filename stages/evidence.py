@@ -18,7 +18,7 @@ from rankledger.uncertainty import Observed, observe
 from stages.progress import Progress
 from stages.project import SHIPPED_RUNS
 from stages.revision import Gone, Revision
-from stages.score import describe
+from stages.score import describe, fingerprints
 
 
 class Evidence:
@@ -68,7 +68,8 @@ class Evidence:
             with Progress() as progress:
                 scored = score(self.subset, self.plan, self.files, self.similarity, self.ties, progress.tell)
             entry = {"run": self.run, "benchmark": self.name, **self.entry}
-            return describe(scored, self.plan, entry, self.manifest, self.files, self.subset), scored.tables
+            prints = fingerprints(self.files)
+            return describe(scored, self.plan, entry, self.manifest, self.files, self.subset, prints), scored.tables
         tables = {path.stem: read_table(path) for path in sorted(folder.glob("*.parquet"))}
         return read_json(folder / "result.json"), tables
 

@@ -1,6 +1,7 @@
 """Stage `score`: predictions and a subset → per-query values and metrics of one run on one benchmark."""
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -67,9 +68,10 @@ def measure(
     plan = benchmark(entry["benchmark"]).plan(manifest["parameters"])
     files = locate(project.predictions(entry["run"], entry["benchmark"]))
     similarity, ties = entry.get("similarity", "cosine"), manifest["parameters"].get("ties")
-    with Progress() as progress:
+    with ThreadPoolExecutor(1) as beside, Progress() as progress:
+        inputs = beside.submit(fingerprints, files)  # while the same files are read to be scored
         scored = score(subset, plan, files, similarity, ties, progress.tell, engine)
-    return scored, describe(scored, plan, entry, manifest, files, subset)
+    return scored, describe(scored, plan, entry, manifest, files, subset, inputs.result())
 
 
 def describe(
@@ -79,8 +81,9 @@ def describe(
     manifest: Mapping[str, Any],
     files: Mapping[str, Path],
     subset: Subset,
+    predictions: Mapping[str, str],
 ) -> dict[str, Any]:
-    """The content of `result.json`: metrics, the protocol, the fingerprints of all inputs.
+    """The content of `result.json`: metrics, the protocol, the fingerprints of all inputs, also of `predictions`.
 
     Metrics have 12 significant digits, their 95 % bootstrap intervals 6.
     """
@@ -105,10 +108,15 @@ def describe(
         },
         "inputs": {
             "subset": manifest["fingerprints"],
-            "predictions": {name: fingerprint(read_table(path)) for name, path in sorted(files.items())},
+            "predictions": predictions,
         },
         "notes": scored.notes,
     }
+
+
+def fingerprints(files: Mapping[str, Path]) -> dict[str, str]:
+    """Of prediction files, by name."""
+    return {name: fingerprint(read_table(path)) for name, path in sorted(files.items())}
 
 
 def _rounded(value: Value) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from rankledger.predictions.vectors import Stream, is_large, read_vectors
 from rankledger.ranking.counting import Ragged
 from rankledger.ranking.sources import Embeddings, Table
 from rankledger.ranking.stands import Ints
+from rankledger.ranking.threads import in_parallel
 from rankledger.ranking.vectors import Gallery, Vectors
 from rankledger.tables import InputError, as_strings, few, plural, read_schema, read_table
 
@@ -287,7 +288,8 @@ class Reader:
         if paths[0] is None:
             return None
         queries, candidates = self.universe[task.query_side], self.universe[task.candidate_side]
-        _, query_row = self.side(task.query_side)
+        given = [side for side, path in zip((task.query_side, task.candidate_side), paths, strict=True) if path]
+        (_, query_row), *_ = in_parallel(self.side, given)
         answered = query_row >= 0
         if not answered[wanted].any():
             return None

@@ -14,28 +14,24 @@ either factor and 2⁻¹²⁶ in the product and in the sum. So the right candid
 is a product whose similarity rounds to the same float32. In float64 the same holds with u = 2⁻⁵³.
 """
 
-import os
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankledger.ranking.stands import Floats, Ints, place_in_run
+from rankledger.ranking.threads import THREADS, in_parallel, plain_blas
 from rankledger.ranking.vectors import Vectors, compare, double_error, nearest, similarity
-
-if TYPE_CHECKING:
-    from threadpoolctl import ThreadpoolController
 
 FEW = 256  # pairs; below it a product costs more than it saves
 PRODUCT_ROWS = 512  # queries that are multiplied with a block at once
 DEPTH = 512  # components that are multiplied at once: with fewer, fewer pairs are near, but adding takes longer
-THREADS = min(16, os.cpu_count() or 1)  # each multiplies by itself, and compares
 TILE_NUMBERS = 1 << 19  # of a product, compared at once: they and what is found of them stay in cache
 DENSE = 32  # where more than one pair in so many is near, a float64 product is cheaper than pair after pair
+
+_spare: list[NDArray[np.float32]] = []  # memory of earlier products: to ask for new costs as much as to count
 
 Bools = NDArray[np.bool_]
 Singles = NDArray[np.float32]
@@ -135,34 +131,34 @@ def count_block(job: Job) -> tuple[Tally, Tally]:
     parts += -parts % THREADS
     step = -(-len(rows) // parts)
     there = right.shrunken().T
-    spare = [np.empty((2, step, len(right)), np.float32) for _ in range(THREADS)]
 
     def count(start: int) -> tuple[list[tuple[Ints, Tally]], list[tuple[Ints, Tally]]]:
         part = slice(start, start + step)
-        some, space = left.take(rows[part]), spare.pop()
-        product = multiply(some.shrunken(), there, *space[:, : len(some)])
+        some = left.take(rows[part])
+        space = _space(2 * len(some) * len(right))
+        product = multiply(some.shrunken(), there, *space[: 2 * len(some) * len(right)].reshape(2, len(some), -1))
         found = []
         for entry, entries in row_layers:
             mine = slice(*np.searchsorted(entries.line, [start, start + len(some)]))
             found.append((entry[mine], _count(some, right, product, entries.take(mine, start), at)))
         back = [(entry, _count(right, some, product.T, entries, positions[part])) for entry, entries in column_layers]
-        spare.append(space)
+        _spare.append(space)
         return found, back
 
-    with _blas().limit(limits=1), ThreadPoolExecutor(THREADS) as pool:
-        for results in pool.map(count, range(0, len(rows), step)):
+    with plain_blas():
+        for results in in_parallel(count, range(0, len(rows), step)):
             for total, layers in zip((across, down), results, strict=True):
                 for entry, tally in layers:
                     total.add(tally, entry)
     return across, down
 
 
-@cache
-def _blas() -> "ThreadpoolController":
-    """The BLAS, whose own threads wait for each other after each product."""
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController().select(user_api="blas")
+def _space(numbers: int) -> Singles:
+    try:
+        space = _spare.pop()
+    except IndexError:
+        space = np.empty(0, np.float32)
+    return space if len(space) >= numbers else np.empty(numbers, np.float32)
 
 
 def multiply(left: Singles, right: Singles, product: Singles, spare: Singles) -> Singles:

@@ -1,7 +1,7 @@
 """Where scores come from: a table of them, or embeddings whose similarities are computed on the way."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -78,6 +78,23 @@ class Table:
             yield mine[there][np.lexsort((mine[there], scores[there]))[::-1][:k]]
 
 
+class Known:
+    """Numbers that were computed, by name."""
+
+    def __init__(self) -> None:
+        self._names, self._numbers = np.zeros(0, np.int64), np.zeros(0, np.float32)
+
+    def get(self, names: Ints, compute: Callable[[Ints], NDArray[np.float32]]) -> NDArray[np.float32]:
+        """The number of each name; `compute` is given the places of those that are new, each name once."""
+        unknown = np.flatnonzero(~find(self._names, names)[1])
+        new, first = np.unique(names[unknown], return_index=True)
+        if len(new):
+            place = np.searchsorted(self._names, new)
+            self._numbers = np.insert(self._numbers, place, compute(unknown[first]))
+            self._names = np.insert(self._names, place, new)
+        return self._numbers[np.searchsorted(self._names, names)]
+
+
 @dataclass(frozen=True)
 class Embeddings:
     """Scores that are similarities of embeddings, as `similarity` defines them; counted by `rankledger.ranking.blocks`.
@@ -86,6 +103,8 @@ class Embeddings:
         left, right: the vectors of the two sides.
         query_row, candidate_row: where a query's or candidate's vector stands in them.
         engine: what counts the blocks.
+        known: similarities of right pairs, which come again in each draw, and in the other direction.
+        turned: whether this is the other direction.
     """
 
     left: Vectors
@@ -93,6 +112,8 @@ class Embeddings:
     query_row: Ints
     candidate_row: Ints
     engine: Engine = map
+    known: Known = field(default_factory=Known)
+    turned: bool = False
 
     def listed(self, query: int) -> Ints:
         """See `Source`."""
@@ -102,7 +123,8 @@ class Embeddings:
         """The other direction; both sides are in memory."""
         if not isinstance(self.right, Vectors):
             raise TypeError("a gallery on disk has no other direction")
-        return Embeddings(self.right, self.left, self.candidate_row, self.query_row, self.engine)
+        rows = self.candidate_row, self.query_row
+        return Embeddings(self.right, self.left, *rows, self.engine, self.known, not self.turned)
 
     def count(self, group: Group) -> Counts:
         """See `Source`."""
@@ -130,7 +152,9 @@ class Embeddings:
         rows, right = self.query_row[group.queries], self.candidate_row[group.candidates]
         held, at = self.right.hold(right[np.concatenate((group.place, group.out_place))])
         at, out_at = np.split(at, [len(group.place)])
-        goal = similarity(self.left, held, rows[group.row], at)
+        one, other = rows[group.row], right[group.place]
+        name = (other << 32) + one if self.turned else (one << 32) + other
+        goal = self.known.get(name, lambda new: similarity(self.left, held, one[new], at[new]))
         tally = Tally.zero(len(group.row))
         if len(group.out_row):
             outs = Ragged(np.searchsorted(group.out_row, np.arange(len(rows) + 1)), group.out_place)

@@ -24,7 +24,7 @@ RESAMPLES = 2_000  # of an interval
 EXCHANGES = 10_000  # of a test: the least p is 1 in so many, and Holm multiplies it by the number of rows
 LEVEL = 0.95
 ENUMERATED = 12  # up to so many queries that differ, all ways to swap them are gone through
-_HELD = 1 << 19  # weights that are held at once
+_HELD = 1 << 20  # weights that are held at once
 _CACHED = 1 << 16  # draws that are counted at once: they and the counts fit into a processor's own cache
 
 Interval = tuple[float, float]
