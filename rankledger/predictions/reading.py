@@ -33,8 +33,11 @@ class Ids:
     """Ids in bytewise order: an id's index is its place in it, so that a greater index is a greater id."""
 
     def __init__(self, ids: pa.Array):
-        ids = pc.unique(as_strings(ids))
-        self.values: pa.Array = ids.take(pc.sort_indices(ids))
+        ids = as_strings(ids)
+        if ids.null_count or not pc.all(pc.less(ids[:-1], ids[1:])).as_py():
+            ids = pc.unique(ids)
+            ids = ids.take(pc.sort_indices(ids))
+        self.values: pa.Array = ids
 
     def __len__(self) -> int:
         return len(self.values)
@@ -45,7 +48,16 @@ class Ids:
             ids = ids.combine_chunks()
         if pa.types.is_dictionary(ids.type):
             return self.index(ids.dictionary)[np.asarray(ids.indices, np.int64)]
-        found = pc.index_in(as_strings(ids), value_set=self.values)
+        ids = as_strings(ids)
+        if ids.equals(self.values):
+            return np.arange(len(ids))
+        if 8 * len(ids) < len(self):  # the many are looked for among the few, for which it takes a small hash table
+            wanted = Ids(ids)
+            found = wanted.index(self.values)
+            place, there = np.full(len(wanted), -1), np.flatnonzero(found >= 0)
+            place[found[there]] = there
+            return place[wanted.index(ids)]
+        found = pc.index_in(ids, value_set=self.values)
         return np.asarray(pc.fill_null(found, -1), np.int64)
 
     def names(self, index: Ints) -> list[str]:

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from rankledger.ranking.stands import Floats, Ints
+from rankledger.ranking.threads import ahead
 from rankledger.ranking.vectors import (
     LONGEST,
     SHORTEST,
@@ -86,13 +87,15 @@ class Stream:
         """See `Gallery`; in the order of the file."""
         position = np.full(len(self.ids), -1)
         position[rows] = np.arange(len(rows))
-        for first, stored, long in checked(self.path, self.ids):
-            at = position[first : first + len(stored)]
-            mine = at >= 0
-            if mine.any():
-                block = Vectors(stored[mine], self.cosine, long[mine], self.shrink)
+        for first, column in ahead(_columns(self.path, block_length(self.components))):
+            stored = _numbers(column, self.components)
+            part = slice(first, first + len(stored))
+            mine = np.flatnonzero(position[part] >= 0)
+            if len(mine):
+                some = stored if len(mine) == len(stored) else stored[mine]
+                block = Vectors(some, self.cosine, self.lengths[part][mine], self.shrink)
                 block.twin = self._twin(block)
-                yield at[mine], block
+                yield position[part][mine], block
 
     def _twin(self, block: Vectors) -> Ints:
         """The vector in memory that each equals, −1 where none."""
@@ -133,7 +136,7 @@ def checked(path: Path, ids: pa.ChunkedArray) -> Iterator[Block]:
     """
     wrong = _Wrong(path, ids)
     width, _ = _first(path)
-    for first, column in _columns(path, block_length(max(1, width))):
+    for first, column in ahead(_columns(path, block_length(max(1, width)))):
         sizes = np.asarray(pc.fill_null(pc.list_value_length(column), width), np.int64)
         wrong.note("null", first, np.asarray(column.is_null()))
         wrong.sizes.append(sizes)
@@ -144,7 +147,7 @@ def checked(path: Path, ids: pa.ChunkedArray) -> Iterator[Block]:
             wrong.note("hollow", first, np.isin(np.arange(len(column)), owner))
         if not width or column.null_count or values.null_count or (sizes != width).any():
             continue
-        stored = np.asarray(values).reshape(-1, width)
+        stored = _numbers(column, width)
         long = lengths(stored)
         odd = np.flatnonzero(~((long >= SHORTEST) & (long <= LONGEST)))
         if len(odd):
@@ -166,6 +169,12 @@ def _columns(path: Path, step: int) -> Iterator[tuple[int, pa.Array]]:
                 batch.validate(full=True)
                 yield first, batch.column(0)
                 first += len(batch)
+
+
+def _numbers(column: pa.Array, width: int) -> Stored:
+    """Vectors of one width, without a null, as an array."""
+    found: Stored = np.asarray(pc.list_flatten(column)).reshape(-1, width)
+    return found
 
 
 class _Wrong:

@@ -125,7 +125,8 @@ def count_block(job: Job) -> tuple[Tally, Tally]:
         _add_all(down, right, some, by_column, positions)
         return across, down
     across.add(_equal(by_row, right.twin, at))
-    down.add(_equal(by_column, left.twin[rows], positions))
+    if len(by_column):
+        down.add(_equal(by_column, left.twin[rows], positions))
     row_layers, column_layers = list(_layers(by_row)), list(_layers(by_column))
     parts = -(-len(rows) // PRODUCT_ROWS)
     parts += -parts % THREADS

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
@@ -32,6 +32,16 @@ def in_parallel(work: Callable[[A], B], items: Iterable[A]) -> Iterator[B]:
                 yield running.popleft().result()
         while running:
             yield running.popleft().result()
+
+
+def ahead(items: Iterable[A]) -> Iterator[A]:
+    """The items; a thread makes each while the one before is used."""
+    coming, end = iter(items), object()
+    with ThreadPoolExecutor(1) as pool:
+        future = pool.submit(next, coming, end)
+        while (item := future.result()) is not end:
+            future = pool.submit(next, coming, end)
+            yield cast(A, item)
 
 
 def plain_blas() -> AbstractContextManager[Any]:

@@ -285,6 +285,16 @@ def test_ids_stand_in_bytewise_order(known: list[str], asked: list[str]) -> None
     for array in (pa.array(asked, pa.string()), pa.array(asked, pa.string()).dictionary_encode()):
         assert ids.index(array).tolist() == wanted
         assert ids.index(pa.chunked_array([array.slice(0, 1), array.slice(1)])).tolist() == wanted
+    assert ids.index(ids.values).tolist() == list(range(len(order)))
+
+
+@given(st.permutations(range(60)), st.lists(st.integers(50, 70), max_size=5))
+@settings(max_examples=40, deadline=None)
+def test_a_few_ids_are_found_among_many(known: list[int], asked: list[int]) -> None:
+    ids = Ids(pa.array(known))
+    order = sorted(map(str, known))
+    wanted = [order.index(str(x)) if x < 60 else -1 for x in asked]
+    assert ids.index(pa.array(asked, pa.int64())).tolist() == wanted
 
 
 def test_canonical_keeps_the_contract_and_the_meaning(
