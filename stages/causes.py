@@ -26,7 +26,8 @@ class Causes:
 
     Predictions, subset and protocol of either side are combined and scored, with the present code. The predictions
     are the files' content. The subset is who is asked against which candidates (queries, pools, trials, exclusions).
-    The protocol is all else that the parameters decide: what is right (qrels), the metrics, tie rule and similarity.
+    The protocol is all else that the parameters decide: what is right (qrels), the metrics, the tie rule, and of
+    embeddings the similarity, where both sides have them.
     The runs that ship with the project are functions of the subset and the protocol: they are made anew for each
     combination, so that what moves them is never called a better model.
     """
@@ -133,7 +134,9 @@ class Causes:
         with tempfile.TemporaryDirectory(prefix="rankledger-") as scratch, Progress() as progress:
             files = _made_for(asked, plan, self.new.run, Path(scratch)) if self._made else predictions.files
             files = {n: path for n, path in files.items() if n in (*plan.file_names, *plan.sides)}
-            return score(asked, plan, files, protocol.similarity, protocol.ties, progress.tell)
+            # where a side has no embeddings, the similarity goes with those of the other
+            similar = protocol if self.old.embeds and self.new.embeds else predictions
+            return score(asked, plan, files, similar.similarity, protocol.ties, progress.tell)
 
     def _plain(self, error: Exception) -> str:
         return self.old.revision.plain(InputError(self.new.revision.plain(error)))
@@ -144,7 +147,7 @@ class Causes:
 
 def _same_rules(old: Evidence, new: Evidence) -> bool:
     """Whether the parameters decide alike, tables aside, of all that both report."""
-    if (old.ties, old.similarity) != (new.ties, new.similarity):
+    if old.ties != new.ties or (old.embeds and new.embeds and old.similarity != new.similarity):
         return False
     rules = [
         {t.name: t for t in plan.tasks} | {m.key: m for m in plan.measures} | {m.key: m for m in plan.means}

@@ -1,13 +1,13 @@
 """`rankledger diff` and `rankledger compare`: what moved, whether that is more than noise, and what moved it."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import pyarrow.compute as pc
 from rich.console import Console
-from rich.table import Column, Table
+from rich.table import Table
 from rich.text import Text
 
 from rankledger.benchmarks.base import Key
@@ -18,8 +18,12 @@ from rankledger.tables import InputError
 from rankledger.uncertainty import compare as test
 from stages.causes import Causes
 from stages.evidence import Evidence, split
-from stages.project import Project
+from stages.latex import DIGITS
+from stages.project import SHIPPED_RUNS, Project, runs_in
 from stages.revision import Commit, Revision, Workspace
+
+FIRST = 4  # columns that every table has: the metric, both values, the move
+LEAST = 6  # decimals of metrics.json; what is less is none
 
 
 class Number(NamedTuple):
@@ -62,7 +66,22 @@ def diff(project: Project, rev: str, rev2: str | None = None) -> Comparison:
         explain(f"{run}.{name}", Evidence(old, run, name), Evidence(new, run, name), numbers)
         for (run, name), numbers in pairs.items()
     ]
-    return _collected(rev, new.name, explained, olds.keys() | news.keys())
+    return _collected(rev, new.name, [([], list(_waiting(new))), *explained], olds.keys() | news.keys())
+
+
+def _waiting(side: Revision) -> Iterator[str]:
+    """What the numbers of a side do not tell: runs that are not scored, or had other predictions when they were."""
+    unscored, replaced = [], []
+    for entry in runs_in(side.params).values():
+        run, name = entry["run"], entry["benchmark"]
+        if name not in side.metrics.get(run, {}):
+            unscored.append(f"{run} on {name}")
+        elif run not in SHIPPED_RUNS and len(set(Evidence(side, run, name).predictions)) > 1:
+            replaced.append(f"{run} on {name}")
+    if unscored:
+        yield f"{side.name}, not scored yet: {', '.join(unscored)}; run `dvc repro`"
+    if replaced:
+        yield f"{side.name}, other predictions now than were scored: {', '.join(replaced)}; run `dvc repro`"
 
 
 def compare(project: Project, run1: str, run2: str, name: str | None = None) -> Comparison:
@@ -116,7 +135,7 @@ def explain(title: str, old: Evidence, new: Evidence, numbers: Sequence[Number])
     causes = Causes(title, old, new, notes)
     rows = []
     for number in numbers:
-        row = Row(number.metric, number.old, number.new, causes=dict.fromkeys(FACTORS))
+        row = Row(number.metric, number.old, number.new, new.unit(number.key), causes=dict.fromkeys(FACTORS))
         if number in both:
             assert row.delta is not None
             higher = new.higher_is_better(number.key)
@@ -150,21 +169,37 @@ def _tested(title: str, old: Evidence, new: Evidence, keys: Sequence[Key], notes
 
 
 def show(comparison: Comparison) -> None:
-    """Print the comparison as a table."""
+    """Print the comparison as a table, without the columns that say nothing, so that it fits."""
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=240)
     rows = _shown(comparison)
+    sole = _sole(rows)
     if rows:
-        table = Table(
-            *(Column(title, justify="left" if i in (0, 6) else "right") for i, title in enumerate(_titles(comparison)))
-        )
-        for row in rows:
+        columns = zip(_titles(comparison), *(_cells(row, comparison) for row in rows), strict=True)
+        kept = [
+            column
+            for i, column in enumerate(columns)
+            if i < FIRST or (set(column[1:]) - {"0", "–"} and not (sole and column[0] in FACTORS))
+        ]
+        table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+        for title, *_ in kept:
+            left = title in ("metric", "verdict")
+            table.add_column(title, justify="left" if left else "right", overflow="fold", no_wrap=title != "metric")
+        for row, *cells in zip(rows, *(column[1:] for column in kept), strict=True):
             style = {"better": "green", "worse": "red"}.get(row.verdict.split(",")[0], "")
-            table.add_row(*map(Text, _cells(row, comparison)), style=style)
+            table.add_row(*map(Text, cells), style=style)
         console.print(table)
-    for line in _remarks(comparison):
+    for line in _remarks(comparison, sole):
         console.print(line, markup=False, soft_wrap=True)
+
+
+def _sole(rows: Sequence[Row]) -> str | None:
+    """The factor that moved all that is known on both sides; none where there are more, or one is not known."""
+    parts = [(name, part) for row in rows if row.delta is not None for name, part in row.causes.items()]
+    names = {name for name, part in parts if part is None or round(part, LEAST)}
+    known = all(part is not None for _, part in parts) and not any(row.code for row in rows)
+    return names.pop() if known and len(names) == 1 else None
 
 
 def markdown(comparison: Comparison) -> str:
@@ -197,23 +232,25 @@ def _code(comparison: Comparison) -> list[str]:
 
 
 def _cells(row: Row, comparison: Comparison) -> list[str]:
-    span = "–" if row.interval is None else f"{_signed(row.interval[0])} … {_signed(row.interval[1])}"
+    """The texts of a row, its numbers with as many decimals as the reports give their unit."""
+    digits = DIGITS.get(row.unit or "", 4)
+
+    def number(value: float | None) -> str:
+        return "–" if value is None else f"{value:.{digits}f}"
+
+    def signed(value: float) -> str:
+        return f"{value:+.{digits}f}" if round(value, LEAST) else "0"
+
+    span = "–" if row.interval is None else f"{signed(row.interval[0])} … {signed(row.interval[1])}"
+    move = "–" if row.delta is None else signed(row.delta)
     p = "–" if row.p is None else f"{row.p:.4f}"
-    parts = ["–" if row.delta is None else "?" if part is None else _signed(part) for part in row.causes.values()]
-    code = [_signed(row.code or 0.0) for _ in _code(comparison)]
-    return [row.metric, _number(row.old), _number(row.new), _signed(row.delta), span, p, row.verdict, *parts, *code]
+    parts = ["–" if row.delta is None else "?" if part is None else signed(part) for part in row.causes.values()]
+    code = [signed(row.code or 0.0) for _ in _code(comparison)]
+    return [row.metric, number(row.old), number(row.new), move, span, p, row.verdict, *parts, *code]
 
 
-def _number(value: float | None) -> str:
-    return "–" if value is None else f"{round(value, 4):.10g}"
-
-
-def _signed(value: float | None) -> str:
-    return "–" if value is None else "0" if not round(value, 4) else f"{round(value, 4):+.10g}"
-
-
-def _remarks(comparison: Comparison) -> list[str]:
-    """What stands below the table."""
+def _remarks(comparison: Comparison, sole: str | None = None) -> list[str]:
+    """What stands below the table; `sole` is the factor that moved all, where the table does not split the moves."""
     rows = _shown(comparison)
     if not rows:
         only = " but standard deviations over draws, which --json shows" if comparison.rows else ""
@@ -224,7 +261,12 @@ def _remarks(comparison: Comparison) -> list[str]:
         f"{comparison.old} → {comparison.new}: {len(rows)} of {len(comparison.keys)} numbers moved: {said}.",
         "Within noise: p ≥ 0.05 (paired randomisation test on the shared queries, Holm-corrected over these rows). "
         "The interval is the paired bootstrap's.",
-        "The last columns split the move: predictions (the files), subset (who is asked against whom), protocol "
-        "(what is right, metrics, ties, similarity); ? is not known.",
     ]
+    if sole:
+        lines.append(f"All of it comes from the {sole}.")
+    elif any(row.delta is not None for row in rows):
+        lines.append(
+            "The last columns split the move: predictions (the files), subset (who is asked against whom), protocol "
+            "(what is right, metrics, ties, similarity); ? is not known."
+        )
     return [*lines, *comparison.notes]

@@ -98,6 +98,22 @@ class Evidence:
         """Of embeddings."""
         return str(self.entry.get("similarity", "cosine"))
 
+    @cached_property
+    def embeds(self) -> bool:
+        """Whether there are embeddings, and so a similarity; where nothing scored is left, `rankledger add` said so."""
+        try:
+            return "similarity" in self.result["protocol"]
+        except InputError:
+            return "similarity" in self.entry
+
+    @property
+    def predictions(self) -> tuple[str | None, str | None]:
+        """The MD5 of the predictions that were scored, and of those that are there now, as DVC recorded them."""
+        path, stage = self.where["predictions"]
+        there = self.revision.hash(path, stage)
+        read = (dep.get("md5") for dep in self.revision.stage(self.stage).get("deps", []) if dep["path"] == path)
+        return next(read, None) or there, there
+
     @property
     def ties(self) -> str | None:
         """The tie rule, where it is a parameter."""
@@ -114,13 +130,23 @@ class Evidence:
 
     def higher_is_better(self, key: Key) -> bool | None:
         """The direction of a metric; none where the plan does not have it (`_std` has no direction)."""
+        found = self._metric(key)
+        return None if found is None else found.higher_is_better
+
+    def unit(self, key: Key) -> str | None:
+        """The unit of a metric: percent, fraction, rank or count; none where the plan does not have it."""
+        found = self._metric(key)
+        if found is None:
+            return None
+        return "percent" if self.plan.percent and found.unit == "fraction" else found.unit
+
+    def _metric(self, key: Key) -> labels.LabelMetric | metrics.Metric | None:
         while mean := next((m for m in self.plan.means if m.key == key), None):
             key = mean.of[0]
         measure = next((m for m in self.plan.measures if m.key == key), None)
         if measure is None:
             return None
-        parse = labels.parse if self.plan.task(measure.task).labels else metrics.parse
-        return parse(measure.metric).higher_is_better
+        return (labels.parse if self.plan.task(measure.task).labels else metrics.parse)(measure.metric)
 
 
 def split(metric: str) -> tuple[str, str, Key]:

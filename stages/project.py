@@ -67,19 +67,7 @@ class Project:
 
     def runs(self) -> dict[str, dict[str, Any]]:
         """The runs of `params.yaml` by key; raises `InputError` on an entry that is not as it should be."""
-        params = self.params()
-        runs = params.get("runs") or {}
-        for key, entry in runs.items():
-            where = f"params.yaml: runs.{key}"
-            if not isinstance(entry, dict) or not {"run", "benchmark"} <= entry.keys():
-                raise InputError(f"{where} should look like {{run: mymodel, benchmark: cirr, similarity: cosine}}")
-            if not RUN_NAME.fullmatch(str(entry["run"])) or key != f"{entry['run']}-{entry['benchmark']}":
-                raise InputError(f"{where} should be called {entry['run']}-{entry['benchmark']}, the run in [a-z0-9_-]")
-            if entry["benchmark"] not in (params.get("benchmarks") or {}):
-                raise InputError(f"{where} names benchmark {entry['benchmark']!r}, which benchmarks does not list")
-            if entry.get("similarity", "cosine") not in ("cosine", "dot"):
-                raise InputError(f"{where}.similarity is {entry['similarity']!r}; it should be cosine or dot")
-        return runs
+        return runs_in(self.params())
 
     def run(self, run: str, benchmark: str) -> dict[str, Any]:
         """What `params.yaml` says of a run on a benchmark; raises `InputError` where it is not listed."""
@@ -96,6 +84,22 @@ class Project:
     def relative(self, path: Path) -> str:
         """`path` as seen from the root, for messages."""
         return path.relative_to(self.root).as_posix() if path.is_relative_to(self.root) else str(path)
+
+
+def runs_in(params: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The runs of a `params.yaml` by key; raises `InputError` on an entry that is not as it should be."""
+    runs = params.get("runs") or {}
+    for key, entry in runs.items():
+        where = f"params.yaml: runs.{key}"
+        if not isinstance(entry, dict) or not {"run", "benchmark"} <= entry.keys():
+            raise InputError(f"{where} should look like {{run: mymodel, benchmark: cirr, similarity: cosine}}")
+        if not RUN_NAME.fullmatch(str(entry["run"])) or key != f"{entry['run']}-{entry['benchmark']}":
+            raise InputError(f"{where} should be called {entry['run']}-{entry['benchmark']}, the run in [a-z0-9_-]")
+        if entry["benchmark"] not in (params.get("benchmarks") or {}):
+            raise InputError(f"{where} names benchmark {entry['benchmark']!r}, which benchmarks does not list")
+        if entry.get("similarity", "cosine") not in ("cosine", "dot"):
+            raise InputError(f"{where}.similarity is {entry['similarity']!r}; it should be cosine or dot")
+    return runs
 
 
 def read_yaml(path: Path) -> dict[str, Any]:

@@ -169,10 +169,8 @@ def _files(evidence: Evidence) -> dict[str, Path]:
 
 def _predictions(evidence: Evidence) -> dict[str, Any]:
     """The predictions that were scored: content, rows, and since when the history has them."""
-    revision, (path, stage) = evidence.revision, evidence.where["predictions"]
-    there, files = revision.hash(path, stage), _files(evidence)
-    read = (dep.get("md5") for dep in revision.stage(evidence.stage).get("deps", []) if dep["path"] == path)
-    md5 = next(read, None) or there
+    revision, path = evidence.revision, evidence.where["predictions"][0]
+    (md5, there), files = evidence.predictions, _files(evidence)
     if md5 != there:
         note = f"{path} holds other predictions now than those that were scored; run `dvc repro {evidence.stage}`"
         print(f"note: {note}", file=sys.stderr)

@@ -19,6 +19,7 @@ class Row:
         metric: its dotted key.
         old, new: its values; none where it did not exist.
         delta: new − old.
+        unit: of its values: percent, fraction, rank or count; none where not known.
         better: whether it moved in the metric's good direction; none where it did not exist, or has no direction.
         interval: 95 % interval of the difference on the shared queries; none where it can't be tested.
         p: of the same difference, corrected for the number of rows.
@@ -29,6 +30,7 @@ class Row:
     metric: str
     old: float | None
     new: float | None
+    unit: str | None = None
     better: bool | None = None
     interval: tuple[float, float] | None = None
     p: float | None = None
