@@ -1,8 +1,15 @@
-"""What `rankledger` alone says: what to do next. Only the standard library, so that it comes at once."""
+"""What `rankledger` alone says: what to do next. It imports next to nothing, so that it comes at once."""
 
+import json
 from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
 
 SHIPPED_RUNS = {"chance", "sample"}
+
+MOST = 4  # runs that are named
 
 ANYWHERE = """\
 These need no project:
@@ -32,20 +39,43 @@ def welcome(here: Path) -> str:
     if not root:
         lost = f"{here} is in no project, a folder with dvc.yaml and params.yaml. Change into your clone of RankLedger."
         return "\n\n".join([lost, ANYWHERE, LAST])
-    scores, predictions = root / "data" / "scores", root / "data" / "predictions"
-    scored = {path.parent.relative_to(scores) for path in scores.glob("*/*/result.json")}
-    added = {path.relative_to(predictions).with_suffix("") for path in predictions.glob("*/*.dvc")}
-    waiting = [f"{run.parent} on {run.name}" for run in sorted(added - scored)]
+    results = {run: root / "data" / "scores" / "/".join(run) / "result.json" for run in _listed(root / "params.yaml")}
+    scored = [run for run, path in results.items() if path.is_file()]
+    waiting = [run for run in results if run not in scored]
     parts = []
     if scored:
-        runs = sorted({run.parent.name for run in scored})
+        runs, made = sorted({run for run, _ in scored}), {name for run, name in scored if _made_up(results[run, name])}
         page = root / "reports" / "index.html"
         report = "reports/index.html" if page.is_file() else "reports/summary.md"
-        parts.append(f"{len(scored)} results of {', '.join(runs)}. Look at them:\n  {report}\n  dvc metrics diff main")
-    if waiting:
-        parts.append(f"Not scored yet: {', '.join(waiting)}. Next:\n  dvc repro")
+        many = "1 result" if len(scored) == 1 else f"{len(scored)} results"
+        parts.append(f"{many} of {', '.join(runs)}. Look at them:\n  {report}\n  dvc metrics diff main")
+        if made:
+            parts.append(f"On made-up data, not the benchmark's own: {', '.join(sorted(made))}.")
+    if waiting and (scored or not {run for run, _ in waiting} <= SHIPPED_RUNS):
+        shown = [f"{run} on {name}" for run, name in waiting]
+        more = [f"{len(shown) - MOST} more"] if len(shown) > MOST else []
+        parts.append(f"Not scored yet: {', '.join([*shown[:MOST], *more])}. Next:\n  dvc repro")
     elif not scored:
         parts.append(FIRST)
-    elif {run.parent.name for run in scored} <= SHIPPED_RUNS:
+    elif {run for run, _ in scored} <= SHIPPED_RUNS:
         parts.append(OWN)
     return "\n\n".join([*parts, LAST])
+
+
+def _listed(path: Path) -> list[tuple[str, str]]:
+    """The runs of `params.yaml`, each with its benchmark, as far as they can be read; `doctor` says what is wrong."""
+    try:
+        params = YAML(typ="safe", pure=True).load(path)
+    except (YAMLError, ValueError):
+        return []
+    runs: Any = params.get("runs") if isinstance(params, dict) else None
+    entries = [entry for entry in runs.values() if isinstance(entry, dict)] if isinstance(runs, dict) else []
+    return [(str(e["run"]), str(e["benchmark"])) for e in entries if {"run", "benchmark"} <= e.keys()]
+
+
+def _made_up(result: Path) -> bool:
+    """Whether a result is of the sample that ships with the project."""
+    try:
+        return bool(json.loads(result.read_bytes())["protocol"]["parameters"]["source"] == "sample")
+    except (ValueError, LookupError, TypeError):
+        return False

@@ -1,5 +1,6 @@
 """`rankledger` alone: what to do next, at once."""
 
+import json
 import re
 import subprocess
 import sys
@@ -21,16 +22,19 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def score(root: Path, run: str, name: str) -> None:
+def score(root: Path, run: str, name: str, source: str = "official", listed: bool = True) -> None:
+    if listed:
+        add(root, run, name)
     folder = root / "data" / "scores" / run / name
     folder.mkdir(parents=True)
-    (folder / "result.json").touch()
+    (folder / "result.json").write_text(json.dumps({"protocol": {"parameters": {"source": source}}}))
 
 
 def add(root: Path, run: str, name: str) -> None:
-    path = root / "data" / "predictions" / run / f"{name}.dvc"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.touch()
+    path = root / "params.yaml"
+    line = f"  {run}-{name}: {{run: {run}, benchmark: {name}}}\n"
+    if line not in (text := path.read_text() or "runs:\n"):
+        path.write_text(text + line)
 
 
 def test_outside_a_project_it_says_where_to_go_and_what_works_there(tmp_path: Path) -> None:
@@ -64,7 +68,7 @@ def test_after_the_first_results_it_shows_the_reports_and_how_to_add_a_run(root:
 
 def test_predictions_that_wait_are_named(root: Path) -> None:
     score(root, "sample", "cirr")
-    for name in ("fashioniq", "cirr"):
+    for name in ("cirr", "fashioniq"):
         add(root, "mymodel", name)
     assert "Not scored yet: mymodel on cirr, mymodel on fashioniq. Next:\n  dvc repro\n" in welcome(root)
     score(root, "mymodel", "cirr")
@@ -73,7 +77,34 @@ def test_predictions_that_wait_are_named(root: Path) -> None:
     text = welcome(root)
     assert "Not scored" not in text
     assert "3 results of mymodel, sample." in text
+    assert "made-up" not in text
     assert "rankledger add" not in text, "they know how to"
+
+
+def test_runs_are_those_of_params_and_no_folders(root: Path) -> None:
+    for name in ("cirr", "circo"):
+        add(root, "sample", name)
+    assert "Nothing is scored yet." in welcome(root), "what ships with the project is not worth a list"
+    score(root, "sample", "cirr")
+    score(root, "old", "cirr", listed=False)
+    text = welcome(root)
+    assert "1 result of sample." in text
+    assert "Not scored yet: sample on circo. Next:" in text
+    for name in ("deft2013", "fashioniq", "genecis", "recipe1m"):
+        add(root, "mymodel", name)
+    assert "mymodel on genecis, 1 more. Next:" in welcome(root)
+
+
+def test_what_is_made_up_says_so(root: Path) -> None:
+    score(root, "mymodel", "cirr")
+    score(root, "mymodel", "circo", "sample")
+    assert "On made-up data, not the benchmark's own: circo.\n" in welcome(root)
+
+
+@pytest.mark.parametrize("text", ["runs: [", "runs: 3", "- a", "runs: {a: 1, b: {run: b}}", "\t", "\x00"])
+def test_params_that_cannot_be_read_end_in_no_traceback(text: str, root: Path) -> None:
+    (root / "params.yaml").write_text(text)
+    assert "rankledger doctor" in welcome(root)
 
 
 def test_every_command_that_it_names_is_there(root: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -99,7 +130,7 @@ def test_the_command_alone_shows_it_and_imports_nothing_heavy(root: Path) -> Non
         "except SystemExit as end:\n"
         "    assert not end.code\n"
         "loaded = {name.split('.')[0] for name in sys.modules}\n"
-        "print(sorted(loaded & {'numpy', 'pyarrow', 'polars', 'pandera', 'ruamel', 'rankledger', 'dvc'}))"
+        "print(sorted(loaded & {'numpy', 'pyarrow', 'polars', 'pandera', 'rich', 'rankledger', 'dvc'}))"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
