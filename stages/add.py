@@ -60,6 +60,7 @@ def add(
     entry |= {"variant": variant} if variant else {}
     folder = project.predictions(run, name)
     replaced = folder.exists()
+    before = {path.name.removesuffix(".parquet") for path in folder.iterdir()} if replaced else set()
     with _undone(project, folder):
         with whole_folder(folder) as new:
             for key, path in files.items():
@@ -69,7 +70,24 @@ def add(
         register(project, f"{run}-{name}", entry)
         _dvc_add(project, folder)
     print(f"{'replaced' if replaced else 'added'} {run} on {name}: {', '.join(sorted(files))}")
+    if gone := sorted(before - files.keys()):
+        print(f"gone: {', '.join(gone)}; a run is replaced as a whole: to keep them, add all of its files at once")
+    for needed, absent in _lacking(plan, scored):
+        print(f"note: the mean over {', '.join(needed)} needs all of them; left out for want of {', '.join(absent)}")
     return scored
+
+
+def _lacking(plan: Plan, scored: Scored) -> Iterator[tuple[list[str], list[str]]]:
+    """The tasks that means without a value are over, and those of them that were not handed in."""
+    tasks = {measure.key: {measure.task} for measure in plan.measures}
+    there = {measure.task for measure in plan.measures if measure.key in scored.values}
+    said = []
+    for mean in plan.means:
+        over = tasks[mean.key] = set().union(*(tasks[part] for part in mean.of))
+        if over & there and over - there and over not in said:
+            said.append(over)
+            needed = [task.name for task in plan.tasks if task.name in over]
+            yield needed, [name for name in needed if name not in there]
 
 
 def _named(paths: Sequence[Path], plan: Plan, subset: Subset) -> dict[str, Path]:

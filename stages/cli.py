@@ -23,6 +23,23 @@ Engine = Annotated[
 ]
 
 
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"rankledger {version('rankledger')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """What `rankledger` takes without a command."""
+
+
 def _project() -> Any:
     from stages.project import Project
 
@@ -128,6 +145,21 @@ def add(
     for note in scored.notes:
         print(f"note: {note}")
     print("next: dvc repro && dvc metrics diff main")
+
+
+@app.command()
+def remove(
+    run: Run,
+    benchmark: Annotated[str | None, typer.Argument(metavar="[BENCHMARK]", help="Only from this benchmark.")] = None,
+) -> None:
+    """Take a run out of the project: its entry in params.yaml, its .dvc file, its predictions and scores.
+
+    Example: rankledger remove mymodel cirr
+    """
+    from stages.remove import remove
+
+    remove(_project(), run, benchmark)
+    print("next: dvc repro")
 
 
 @app.command()

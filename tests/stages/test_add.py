@@ -153,12 +153,29 @@ def test_adding_again_replaces_and_says_so(project: Small, tmp_path: Path) -> No
     assert project.run("add", "mymodel", "cirr", *old).code == 0
     before = project.predictions("mymodel", "cirr").with_name("cirr.dvc").read_text()
     done = project.run("add", "mymodel", "cirr", write(project, tmp_path / "b" / "val.parquet", first=10, last=80))
-    assert done.out.startswith("replaced mymodel on cirr: val\n")
+    assert done.out.startswith("replaced mymodel on cirr: val\ngone: test1; a run is replaced as a whole")
     folder = project.predictions("mymodel", "cirr")
     assert [p.name for p in folder.iterdir()] == ["val.parquet"], "nothing of the last ones stays"
     assert len(pq.read_table(folder / "val.parquet")["candidate_ids"][0]) == 70
     assert folder.with_name("cirr.dvc").read_text() != before
     assert list(runs(project)) == ["chance-cirr", "mymodel-cirr"]
+
+
+def test_a_mean_that_lacks_a_task_says_which(tmp_path: Path, no_dvc: list[str]) -> None:
+    project = Small.make(tmp_path / "project", {"fashioniq": {}})
+    subset = project.built("fashioniq")
+    files = []
+    for task in ("dress", "shirt", "toptee"):
+        asked = subset.queries.filter(pc.equal(subset.queries["task"], task))["query_id"].to_pylist()
+        pools = pc.unique(subset.trials.filter(pc.equal(subset.trials["task"], task))["pool_id"])
+        pool = subset.pools.filter(pc.is_in(subset.pools["pool_id"], value_set=pools))["candidate_id"].to_pylist()
+        files.append(tmp_path / f"{task}.parquet")
+        pq.write_table(pa.table({"query_id": asked, "candidate_ids": [pool] * len(asked)}), files[-1])
+    said = "note: the mean over dress, shirt, toptee needs all of them; left out for want of "
+    assert project.run("add", "m", "fashioniq", *files[:1]).out.count(f"{said}shirt, toptee\n") == 1
+    assert f"{said}toptee\n" in project.run("add", "m", "fashioniq", *files[:2]).out
+    assert "mean" not in project.run("add", "m", "fashioniq", *files).out
+    assert "gone: shirt, toptee;" in project.run("add", "m", "fashioniq", *files[:1]).out
 
 
 def test_placed_files_can_be_edited_and_added(project: Small, tmp_path: Path, no_dvc: list[str]) -> None:
@@ -273,7 +290,9 @@ def test_plain_names_are_taken(run: str, project: Small, tmp_path: Path, no_dvc:
 
 def test_benchmarks_must_exist_be_listed_built_and_checked(project: Small, tmp_path: Path) -> None:
     path = write(project, tmp_path / "val.parquet")
-    assert "no benchmark 'cir'; there are: recipe1m, cirr" in refusal(project, "add", "m", "cir", path)
+    message = refusal(project, "add", "m", "cir", path)
+    assert "no benchmark 'cir'; there are: recipe1m, cirr" in message
+    assert message.endswith("; did you mean 'cirr', 'circo'?\n")
     assert "benchmarks lists no 'genecis'; it lists: cirr, visual_genome" in refusal(
         project, "add", "m", "genecis", path
     )

@@ -1,5 +1,6 @@
 """`rankledger` alone: what to do next, at once."""
 
+import importlib.metadata
 import json
 import re
 import subprocess
@@ -11,6 +12,7 @@ import typer
 
 from stages import cli, project
 from stages.welcome import SHIPPED_RUNS, welcome
+from tests.command import rankledger
 
 COMMANDS = set(typer.main.get_command(cli.app).commands)  # type: ignore[attr-defined]
 
@@ -143,3 +145,8 @@ def test_a_wrong_command_is_still_an_error(root: Path) -> None:
     assert done.returncode == 2
     assert "No such command" in done.stderr
     assert not done.stdout
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    done = rankledger("--version")
+    assert (done.code, done.out, done.err) == (0, f"rankledger {importlib.metadata.version('rankledger')}\n", "")
