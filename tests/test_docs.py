@@ -148,6 +148,14 @@ def test_what_is_printed_is_compared_with_what_is_shown() -> None:
     assert not matches("a", "a\nb")
 
 
+def test_git_ignores_the_predictions_that_pages_write_into_the_root() -> None:
+    written = {name for block in all_blocks() for name in re.findall(r"\b([a-z_]+\.parquet)\b", block.text)}
+    assert {"val.parquet", "image.parquet", "recipe.parquet"} <= written
+    command = ["git", "check-ignore", "--no-index", *sorted(written)]
+    done = subprocess.run(command, cwd=ROOT, text=True, capture_output=True, check=False)
+    assert set(done.stdout.split()) == written
+
+
 # The reference ----------------------------------------------------------------------------------------------
 
 
