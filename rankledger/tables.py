@@ -1,6 +1,7 @@
 """Tables on disk: one Parquet writer, canonical content and its fingerprint, files and folders whole or absent."""
 
 import contextlib
+import difflib
 import hashlib
 import json
 import os
@@ -36,6 +37,16 @@ def few(values: Iterable[object], most: int = 3) -> str:
 def plural(n: int, what: str) -> str:
     """How many of what: "1 row", "2,000 rows"."""
     return f"{n:,} {what}" if n == 1 else f"{n:,} {what}s"
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """The end of a message about a name that is none of the known: which of them are near it; "" where none is.
+
+    >>> meant("genesis", ["cirr", "genecis"])
+    "; did you mean 'genecis'?"
+    """
+    close = difflib.get_close_matches(name.lower(), list(known))
+    return f"; did you mean {few(close)}?" if close else ""
 
 
 def read_schema(path: Path) -> pa.Schema:
@@ -88,7 +99,24 @@ def parquet_errors(path: Path) -> Iterator[None]:
         raise InputError(f"{path}: no such file") from None
     except (pa.ArrowException, OSError) as error:
         reason = str(error).splitlines()[0]
-        raise InputError(f"{path}: not a whole Parquet file ({reason}); write it again") from None
+        raise InputError(f"{path}: not a whole Parquet file ({reason}); {_instead(path)}") from None
+
+
+def _instead(path: Path) -> str:
+    """What to do about a file that is no Parquet."""
+    head = b""
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        head = file.read(1 << 12)
+    if not head or head.startswith(b"PAR1"):
+        return "write it again"
+    line = head.splitlines()[0]
+    if b"," in line and line[:1] not in b"[{" and b"\0" not in head:
+        columns = "schema_overrides={'query_id': str, 'candidate_id': str}"
+        there, new = repr(path.name), repr(f"{path.stem}.parquet")
+        return (
+            f"it looks like CSV, and polars makes Parquet of that: pl.read_csv({there}, {columns}).write_parquet({new})"
+        )
+    return "`rankledger convert` makes one of a TREC run, JSON or NumPy"
 
 
 @contextlib.contextmanager

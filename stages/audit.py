@@ -23,7 +23,17 @@ from rankledger.benchmarks import benchmark
 from rankledger.download import Differs, check
 from rankledger.predictions.reading import locate
 from rankledger.subset import Subset, describe, read_subset
-from rankledger.tables import InputError, few, fingerprint, read_json, read_table, sha256_file, sort_rows, to_json
+from rankledger.tables import (
+    InputError,
+    few,
+    fingerprint,
+    meant,
+    read_json,
+    read_table,
+    sha256_file,
+    sort_rows,
+    to_json,
+)
 from stages.fetch import MANIFEST, matches
 from stages.lock import Hashes, Record, read_lock, read_pointer, stages, value_at
 from stages.project import Project, read_yaml
@@ -69,7 +79,9 @@ def audit(project: Project, runs: Collection[str] = (), recompute: bool = False)
     found = _Audit(project)
     for name in runs:
         if not any(name in (key, entry["run"]) for key, entry in found.runs.items()):
-            raise InputError(f"params.yaml: runs lists no {name!r}; it lists: {', '.join(found.runs)}")
+            raise InputError(
+                f"params.yaml: runs lists no {name!r}; it lists: {', '.join(found.runs)}{meant(name, found.runs)}"
+            )
     found.lock()
     for name in found.benchmarks:
         found.benchmark(name)

@@ -14,7 +14,7 @@ from rankledger.benchmarks.base import Key
 from rankledger.provenance.attribution import FACTORS
 from rankledger.provenance.comparison import Row, flatten, moved
 from rankledger.ranking.statistics import Paired, holm
-from rankledger.tables import InputError
+from rankledger.tables import InputError, meant
 from rankledger.uncertainty import compare as test
 from stages.causes import Causes
 from stages.evidence import Evidence, split
@@ -92,7 +92,8 @@ def compare(project: Project, run1: str, run2: str, name: str | None = None) -> 
     here = Workspace(project)
     for run in (run1, run2):
         if run not in here.metrics:
-            raise InputError(f"reports/metrics.json has no run {run!r}; it has: {', '.join(here.metrics)}")
+            there = f"it has: {', '.join(here.metrics)}{meant(run, here.metrics)}"
+            raise InputError(f"reports/metrics.json has no run {run!r}; {there}")
     names = [n for n in here.metrics[run1] if n in here.metrics[run2] and name in (None, n)]
     pairs = {n: (Evidence(here, run1, n), Evidence(here, run2, n)) for n in names}
     alike = [n for n, sides in pairs.items() if len({side.entry.get("variant") for side in sides}) == 1]

@@ -9,7 +9,7 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from rankledger.tables import InputError
+from rankledger.tables import InputError, meant
 
 RUN_NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 SHIPPED_RUNS = ("chance", "sample")
@@ -62,7 +62,8 @@ class Project:
         """What `params.yaml` says of a benchmark; raises `InputError` where it is not listed."""
         listed = self.params().get("benchmarks") or {}
         if benchmark not in listed:
-            raise InputError(f"params.yaml: benchmarks lists no {benchmark!r}; it lists: {', '.join(listed)}")
+            there = f"it lists: {', '.join(listed)}{meant(benchmark, listed)}"
+            raise InputError(f"params.yaml: benchmarks lists no {benchmark!r}; {there}")
         return listed[benchmark] or {}
 
     def runs(self) -> dict[str, dict[str, Any]]:
@@ -72,9 +73,10 @@ class Project:
     def run(self, run: str, benchmark: str) -> dict[str, Any]:
         """What `params.yaml` says of a run on a benchmark; raises `InputError` where it is not listed."""
         runs = self.runs()
-        if f"{run}-{benchmark}" not in runs:
-            raise InputError(f"params.yaml: runs lists no {run}-{benchmark}; register it with `rankledger add`")
-        return runs[f"{run}-{benchmark}"]
+        key = f"{run}-{benchmark}"
+        if key not in runs:
+            raise InputError(f"params.yaml: runs lists no {key}; register it with `rankledger add`{meant(key, runs)}")
+        return runs[key]
 
     def sources(self, benchmark: str) -> dict[str, dict[str, Any]]:
         """The official files of a benchmark by name, from `data/sources.yaml`: url, size, checksums, licence …"""

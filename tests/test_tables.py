@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import polars
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -19,6 +20,7 @@ from rankledger.tables import (
     as_strings,
     few,
     fingerprint,
+    meant,
     read_json,
     read_schema,
     read_table,
@@ -350,3 +352,22 @@ def test_permissions_are_the_usual_ones(tmp_path: Path) -> None:
         os.umask(before)
     assert (tmp_path / "x.txt").stat().st_mode & 0o777 == 0o640
     assert (tmp_path / "y").stat().st_mode & 0o777 == 0o750
+
+
+# ---- advice ------------------------------------------------------------------------------------------------
+
+
+def test_the_advice_on_csv_makes_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ids keep their zeros, scores become numbers."""
+    monkeypatch.chdir(tmp_path)
+    Path("val.csv").write_text("query_id,candidate_id,score\n007,a,0.5\n")
+    with pytest.raises(InputError) as refused:
+        read_table(Path("val.csv"))
+    advice = str(refused.value).partition("polars makes Parquet of that: ")[2]
+    exec(advice, {"pl": polars})
+    assert read_table(Path("val.parquet")).to_pylist() == [{"query_id": "007", "candidate_id": "a", "score": 0.5}]
+
+
+def test_near_names_are_what_was_meant() -> None:
+    assert meant("Genesis", ["cirr", "genecis"]) == "; did you mean 'genecis'?"
+    assert meant("zzz", ["cirr", "genecis"]) == ""

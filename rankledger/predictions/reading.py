@@ -19,7 +19,7 @@ from rankledger.ranking.sources import Embeddings, Table
 from rankledger.ranking.stands import Ints
 from rankledger.ranking.threads import in_parallel
 from rankledger.ranking.vectors import Gallery, Vectors
-from rankledger.tables import InputError, as_strings, few, plural, read_schema, read_table
+from rankledger.tables import InputError, as_strings, few, meant, plural, read_schema, read_table
 
 KINDS = {
     "scores": "query_id, candidate_id, score",
@@ -140,7 +140,9 @@ def check_names(files: Mapping[str, Path], plan: Plan) -> None:
     advice = f"name the file after a task ({', '.join(tasks)}) or, for embeddings, after a side ({', '.join(sides)})"
     for name, path in files.items():
         if name not in (*tasks, *sides):
-            raise InputError(f"{path}: {name!r} is no task or side of this benchmark; {advice}")
+            raise InputError(
+                f"{path}: {name!r} is no task or side of this benchmark{meant(name, (*tasks, *sides))}; {advice}"
+            )
         kind = kind_of(path)
         if name not in (sides if kind == "embeddings" else tasks):
             raise InputError(f"{path}: holds {kind}; {advice}")
@@ -427,9 +429,10 @@ def _known(path: Path, ids: pa.Array | pa.ChunkedArray, known: Ids, side: str) -
     if len(foreign):
         if isinstance(ids, pa.ChunkedArray):
             ids = ids.combine_chunks()
-        names = dict.fromkeys(str(x) for x in ids.take(pa.array(foreign[:1000])).to_pylist())
+        names = pc.unique(as_strings(ids.take(pa.array(foreign))))
+        times = f", {len(foreign):,} times" if len(foreign) > len(names) else ""
         raise InputError(
-            f"{path}: {plural(len(foreign), 'id')} of no {side} of this benchmark: {few(names)}; "
+            f"{path}: {plural(len(names), 'id')} of no {side} of this benchmark{times}: {few(names[:4].to_pylist())}; "
             f"they look like {few(known.names(np.arange(min(2, len(known)))))}"
         )
     return found

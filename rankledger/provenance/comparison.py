@@ -92,10 +92,18 @@ def moved(old: Mapping[str, float], new: Mapping[str, float]) -> list[str]:
 
 
 def unknown_key(key: str, known: Collection[str]) -> str:
-    """What to say of a key that is none of the known."""
-    close = difflib.get_close_matches(key, known, n=3, cutoff=0.5)
+    """What to say of a key that is none of the known: those that have all its parts, else those spelt alike."""
+    parts = key.lower().split(".")
+    close = [k for k in sorted(known) if _has(k.lower().split("."), parts)]
+    close = close or difflib.get_close_matches(key, known, n=3, cutoff=0.5)
     there = f"did you mean {few(close)}?" if close else f"keys look like {few(sorted(known))}"
     return f"{key!r} is no metric of reports/metrics.json; {there}"
+
+
+def _has(whole: Sequence[str], parts: Sequence[str]) -> bool:
+    """Whether all parts stand in the whole, in this order."""
+    rest = iter(whole)
+    return all(part in rest for part in parts)
 
 
 def tolerances(texts: Sequence[str], keys: Collection[str]) -> dict[str, float]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from packaging.markers import Marker
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap
 
@@ -34,15 +35,13 @@ def lines(text: str) -> dict[tuple[str, ...], int]:
 
 
 def packages(text: str) -> dict[str, str]:
-    """The versions that a lock file pins, by package; several where they depend on the system.
+    """The versions that a lock file pins for the running interpreter and system, by package.
 
     >>> packages("numpy==2.4.6 \\\\\\n    --hash=sha256:0\\n    # via rankledger\\nrich==15.0.0\\n")
     {'numpy': '2.4.6', 'rich': '15.0.0'}
     """
-    found: dict[str, list[str]] = {}
-    for name, version in re.findall(r"^([A-Za-z0-9._-]+)(?:\[[^\]]*\])?==([^\s;\\]+)", text, re.MULTILINE):
-        found.setdefault(name, []).append(version)
-    return {name: " or ".join(dict.fromkeys(versions)) for name, versions in sorted(found.items())}
+    pins = re.findall(r"^([A-Za-z0-9._-]+)(?:\[[^\]]*\])?==([^\s;\\]+)(?: *; *([^\\\n]+))?", text, re.MULTILINE)
+    return {name: version for name, version, marker in sorted(pins) if not marker or Marker(marker).evaluate()}
 
 
 def draw_fingerprints(trials: pa.Table, task: str, view: str) -> dict[int, str]:

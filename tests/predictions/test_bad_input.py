@@ -178,7 +178,13 @@ CASES: dict[str, tuple[str, str, Change, tuple[str, ...]]] = {
         "scores",
         "change_object",
         lambda t: put(put(t, "query_id", 0, "change_object/80"), "query_id", 5, "nobody"),
-        ("2 ids of no query of this benchmark", "'change_object/80', 'nobody'", "look like 'change_object/0'"),
+        ("2 ids of no query of this benchmark: ", "'change_object/80', 'nobody'", "look like 'change_object/0'"),
+    ),
+    "a foreign query in several rows": (
+        "scores",
+        "change_object",
+        lambda t: put(put(put(t, "query_id", 0, "x"), "query_id", 5, "nobody"), "query_id", 7, "x"),
+        ("2 ids of no query of this benchmark, 3 times: ", "'x', 'nobody'"),
     ),
     "a foreign query in a ranking": ("ranking", "val", lambda t: put(t, "query_id", 0, "0"), ("1 id of no ", "'0'")),
     "a foreign query with labels": (
@@ -494,7 +500,12 @@ FILES: dict[str, tuple[Callable[[pa.Table], Mapping[str, Content]], str, tuple[s
     "a text file": (
         lambda t: {"val.parquet": b"query_id,candidate_ids\n1,a b\n"},
         "val.parquet",
-        ("not a whole Parquet file",),
+        ("not a whole Parquet file", "it looks like CSV", "pl.read_csv('val.parquet', schema_overrides="),
+    ),
+    "a TREC run": (
+        lambda t: {"val.parquet": b"1 Q0 a 1 0.5 x\n"},
+        "val.parquet",
+        ("not a whole Parquet file", "`rankledger convert` makes one of a TREC run"),
     ),
     "an empty file": (lambda t: {"val.parquet": b""}, "val.parquet", ("not a whole Parquet file",)),
     "ids that are no text": (lambda t: {"val.parquet": no_text(t)}, "val.parquet", ("UTF8",)),

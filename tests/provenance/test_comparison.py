@@ -97,4 +97,6 @@ def test_breaches_respect_directions_and_limits() -> None:
 
 def test_unknown_keys_have_neighbours() -> None:
     assert "did you mean 'a.cirr.val.R@1'" in unknown_key("a.cirr.val.R@2", KEYS)
+    assert "did you mean 'a.cirr.val.R@1', 'b.cirr.val.R@1'?" in unknown_key("cirr.val.R@1", KEYS), "as in `compare`"
+    assert "did you mean 'a.recipe1m.im2recipe.1k.medR'?" in unknown_key("a.recipe1m.medr", KEYS)
     assert "keys look like" in unknown_key("zzz", KEYS)

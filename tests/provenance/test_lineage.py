@@ -1,5 +1,7 @@
 """What a lineage is read from."""
 
+import platform
+
 import pyarrow as pa
 import pytest
 
@@ -37,12 +39,15 @@ def test_a_text_without_keys_has_no_lines() -> None:
 
 
 def test_versions_come_from_the_lock() -> None:
+    here = platform.python_version()
     lock = (
-        "numpy==2.4.6 ; python_full_version < '3.12' \\\n    --hash=sha256:00\n    # via rankledger\n"
-        "numpy==2.5.5 ; python_full_version >= '3.12' \\\n    --hash=sha256:11\n"
+        f"numpy==2.4.6 ; python_full_version < '{here}' \\\n    --hash=sha256:00\n    # via rankledger\n"
+        f"numpy==2.5.5 ; python_full_version >= '{here}' \\\n    --hash=sha256:11\n"
+        "elsewhere==1.0 ; sys_platform == 'none' \\\n"
         "dvc[ssh]==3.67.0 \\\n    --hash=sha256:22\nruamel-yaml==0.19.1\n"
     )
-    assert packages(lock) == {"dvc": "3.67.0", "numpy": "2.4.6 or 2.5.5", "ruamel-yaml": "0.19.1"}
+    assert packages(lock) == {"dvc": "3.67.0", "numpy": "2.5.5", "ruamel-yaml": "0.19.1"}
+    assert packages(lock.replace(">=", ">").replace("<", "<="))["numpy"] == "2.4.6"
     assert packages("") == {}
 
 
