@@ -102,14 +102,16 @@ def _float(project: Project, name: str, mine: Mapping[str, Any]) -> str:
         return _comment(f"{name}: no result has a value")
     own = [_own(run, result, shown) for run, result in mine.items()]
     rows = [row for row in rows if row.cells.keys() & shown.keys()]
+    tabulars = "\n\\par\\medskip\n".join(_tabulars(shown, own, rows))
+    sentences = [*_caption(found.title, protocol, plan, shown, rows), *_legend(tabulars, own, rows)]
     return "\n".join(
         [
             *map(_comment, [*notes(mine), *withheld]),
             r"\begin{table}[t]",
             r"\centering",
-            rf"\caption{{{' '.join(_caption(found.title, protocol, plan, shown, rows))}}}",
+            rf"\caption{{{' '.join(sentences)}}}",
             rf"\label{{tab:{name}}}\par\medskip\footnotesize",
-            "\n\\par\\medskip\n".join(_tabulars(shown, own, rows)),
+            tabulars,
             r"\end{table}",
         ]
     )
@@ -184,6 +186,14 @@ def _caption(
     return [sentence for sentence, said in sentences.items() if said]
 
 
+def _legend(tabulars: str, own: Sequence[Line], rows: Sequence[Row]) -> list[str]:
+    """What bold means, where there is any."""
+    if r"\textbf" not in tabulars:
+        return []
+    aside = [line.label for line in own if line.shipped] if rows or not all(line.shipped for line in own) else []
+    return [f"Bold: the best of a column{', ' * bool(aside)}{' and '.join(aside)}{' aside' * bool(aside)}."]
+
+
 def _words(value: Any) -> str:
     if isinstance(value, list):
         return escape("/".join(map(str, value)).replace("_", " "))
@@ -240,8 +250,9 @@ def _row(cells: Iterable[str]) -> str:
 
 
 def _best(key: Key, lines: Iterable[Line], higher: bool) -> Decimal | None:
+    """The best value of a column; none where there is nothing to compare."""
     values = [line.entries[key].value for line in lines if key in line.entries]
-    return (max if higher else min)(values, default=None)
+    return (max if higher else min)(values) if len(values) > 1 else None
 
 
 def _printed(line: Line, keys: Sequence[Key], best: Mapping[Key, Decimal | None]) -> list[str]:

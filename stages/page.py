@@ -121,7 +121,9 @@ def _overview(by_benchmark: Mapping[str, Mapping[str, Any]], names: Sequence[str
         leaves = {run: leaf(result, key) if result else None for run, result in mine.items()}
         shown = next((x for x in leaves.values() if x), None)
         higher, unit = (shown["higher_is_better"], [UNITS[shown["unit"]]]) if shown else (True, [])
-        columns.append(Column(key[-1], found.title, f"#{name}", higher, ", ".join([" / ".join(key[:-1]), *unit])))
+        made = ["made-up data"] if shown and parameters.get("source") == "sample" else []
+        below = ", ".join([" / ".join(key[:-1]), *unit, *made])
+        columns.append(Column(key[-1], found.title, f"#{name}", higher, below))
         column = _compared(leaves)
         absent = {run: Cell("not scored" if mine[run] is None else "–") for run in mine if column[run].sort is None}
         cells.append({**column, **absent})

@@ -111,6 +111,11 @@ def _section(name: str, mine: Mapping[str, Any]) -> list[str]:
         protocol = next(iter(scored.values()))["protocol"]
         plan = found.plan(protocol["parameters"])
         choices = ", ".join(f"{k} {_word(v)}" for k, v in protocol["parameters"].items())
+        if protocol["parameters"].get("source") == "sample":
+            lines += [
+                "**Made-up sample data**, not the benchmark's own: these numbers compare with no published ones.",
+                "",
+            ]
         lines += [f"Protocol: {choices}. Paper: {found.paper}.", ""]
         for prefix in dict.fromkeys(key[:-1] for key in all_keys(plan)):
             lines += _table(prefix, [k for k in all_keys(plan) if k[:-1] == prefix], mine)

@@ -184,8 +184,14 @@ def test_shipped_runs_are_no_rivals_of_others_but_of_each_other(results: Results
     results.put("chance", "cirr", lambda key: 20.0)
     results.put("sample", "cirr", lambda key: 99.0)
     assert set(bold(latex(results.project))) == {"99.00"}
+    assert "Bold: the best of a column.}" in caption(of(latex(results.project), "cirr"))
     results.put("mymodel", "cirr", lambda key: 40.0)
+    text = latex(results.project)
+    assert not bold(text), "it has no rival"
+    assert "Bold" not in text
+    results.put("other", "cirr", lambda key: 30.0)
     assert set(bold(latex(results.project))) == {"40.00"}
+    assert "Bold: the best of a column, chance and sample aside.}" in caption(of(latex(results.project), "cirr"))
 
 
 def test_published_rows_stand_below_a_rule_and_unverified_ones_are_marked(results: Results) -> None:
@@ -275,6 +281,8 @@ def test_intervals_stand_below_their_values_where_there_are_any(results: Results
 
 def test_deviations_stand_beside_their_values(results: Results) -> None:
     results.put("mymodel", "recipe1m", lambda key: 12.0, {"sizes": [50]}, std=0.126, shows_std=True)
+    assert row(of(latex(results.project), "recipe1m"), "mymodel")[0] == r"12.0 $\pm$ 0.1"
+    results.put("other", "recipe1m", lambda key: 13.0, {"sizes": [50]}, std=0.126, shows_std=True)
     assert row(of(latex(results.project), "recipe1m"), "mymodel")[0] == r"\textbf{12.0} $\pm$ 0.1"
 
 
@@ -341,5 +349,5 @@ def test_the_command_prints_and_writes_nothing(tmp_path: Path) -> None:
     check_form(done.out)
     assert "Made-up sample data" in done.out
     (value,) = {read_json(small.scores("sample", "cirr") / "result.json")["metrics"]["val"]["R@1"]["mean"]}
-    assert rf"\textbf{{{value:.2f}}}" in row(done.out, "sample")
+    assert f"{value:.2f}" in row(done.out, "sample")
     assert small.snapshot() == before

@@ -196,6 +196,25 @@ def test_a_single_run_has_no_rival(project: Small) -> None:
     assert not shown(project).table("val")["one"][0]["strong"]
 
 
+def test_the_shipped_runs_are_held_against_each_other_where_no_other_run_is(project: Small) -> None:
+    for run, mean in (("chance", 1.0), ("sample", 99.0)):
+        place(project, run, "cirr", {"val": {"R@1": value(mean)}})
+    assert shown(project).table("val")["sample"][0]["strong"]
+    place(project, "one", "cirr", {"val": {"R@1": value(10.0)}})
+    table = shown(project).table("val")
+    assert not any(table[run][0]["strong"] for run in ("chance", "sample", "one"))
+
+
+def test_what_is_made_up_is_marked_in_the_overview_and_the_summary(project: Small) -> None:
+    found = {"val": {"R@1": value(10.0), "mean": value(10.0)}}
+    for source, marked in (("sample", True), ("official", False)):
+        place(project, "one", "cirr", found, parameters={"source": source})
+        page = shown(project)
+        (head,) = [cell["text"] for cell in page.tables[0][0] if "CIRR" in cell["text"]]
+        assert head.rstrip().endswith("val, percent, made-up data" if marked else "val, percent")
+        assert ("Made-up sample data" in (project.root / "reports" / "summary.md").read_text()) is marked
+
+
 def test_chance_and_ceiling_stand_below_the_values(project: Small) -> None:
     found = {
         "R-Precision@10": value(0.0996, unit="fraction", chance=0.0022, ceiling=0.1),
