@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bench.peers.numpy_count import stored
+from rankledger.predictions.vectors import read_vectors
 from rankledger.ranking.counting import Judged, Ragged, Trials, stand_both
 from rankledger.ranking.sources import Embeddings
 from rankledger.ranking.vectors import Vectors
@@ -68,19 +68,23 @@ def product(left: np.ndarray, right: np.ndarray) -> None:  # type: ignore[type-a
             np.matmul(here, there, out=space[: len(here), : there.shape[1]])
 
 
-def count(left: np.ndarray, right: np.ndarray) -> None:  # type: ignore[type-arg]
+def count(left: Vectors, right: Vectors) -> None:
     n = np.arange(len(left))
     none = Ragged(np.zeros(len(n) + 1, np.int64), np.zeros(0, np.int64))
     pools = Ragged(np.array([0, len(n)]), n)
     trials = Trials(n, np.zeros_like(n), pools, Judged.group(n, n, np.ones(len(n)), len(n)), none)
-    source = Embeddings(Vectors(left, cosine=True), Vectors(right, cosine=True), n, n)
+    source = Embeddings(left, right, n, n)
     for (stands, _), direction in zip(stand_both(source, trials, trials), ("there", "back"), strict=True):
         print(direction, "R@1", np.mean(stands.better + stands.tied == 1), "medR", np.median(stands.better) + 1)
 
 
 if __name__ == "__main__":
     what, folder = sys.argv[1], Path(sys.argv[2])
-    sides = stored(folder / "query.parquet"), stored(folder / "image.parquet")
+    files = [folder / "query.parquet", folder / "image.parquet"]
+    left, right = (read_vectors(file, pq.read_table(file, columns=["id"])["id"], cosine=True) for file in files)
     begin = time.perf_counter()
-    {"product": product, "count": count}[what](*sides)
+    if what == "product":
+        product(left.stored, right.stored)
+    else:
+        count(left, right)
     print(time.perf_counter() - begin)

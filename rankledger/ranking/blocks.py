@@ -25,7 +25,7 @@ from rankledger.ranking.stands import Floats, Ints, place_in_run
 from rankledger.ranking.threads import THREADS, in_parallel, plain_blas
 from rankledger.ranking.vectors import Vectors, compare, double_error, nearest, similarity
 
-FEW = 256  # pairs; below it a product costs more than it saves
+FEW = 1 << 14  # pairs; below it float32, and threads, cost more than they save
 PRODUCT_ROWS = 512  # queries that are multiplied with a block at once
 DEPTH = 512  # components that are multiplied at once: with fewer, fewer pairs are near, but adding takes longer
 TILE_NUMBERS = 1 << 19  # of a product, compared at once: they and what is found of them stay in cache
@@ -119,15 +119,17 @@ def count_block(job: Job) -> tuple[Tally, Tally]:
     left, rows, right, at, by_row, by_column = job
     across, down = Tally.zero(len(by_row)), Tally.zero(len(by_column))
     positions = np.arange(len(rows))
-    if len(rows) * len(right) <= FEW:
-        some = left.take(rows)
-        _add_all(across, some, right, by_row, at)
-        _add_all(down, right, some, by_column, positions)
-        return across, down
     across.add(_equal(by_row, right.twin, at))
     if len(by_column):
         down.add(_equal(by_column, left.twin[rows], positions))
     row_layers, column_layers = list(_layers(by_row)), list(_layers(by_column))
+    if len(rows) * len(right) <= FEW:
+        some = left.take(rows)
+        for entry, entries in row_layers:
+            across.add(_by_double(some, right, entries, at), entry)
+        for entry, entries in column_layers:
+            down.add(_by_double(right, some, entries, positions), entry)
+        return across, down
     parts = -(-len(rows) // PRODUCT_ROWS)
     parts += -parts % THREADS
     step = -(-len(rows) // parts)
@@ -256,20 +258,10 @@ def _by_single(own: Vectors, across: Vectors, product: Singles, entries: Entries
             other = entries.twin[line] != across.twin[place]
             near.append((line[other], place[other]))
     if near:
-        _add_pairs(tally, own, across, entries, at, *(np.concatenate(part) for part in zip(*near, strict=True)))
+        entry, place = (np.concatenate(part) for part in zip(*near, strict=True))
+        sign = compare(own, across, entries.line[entry], place, entries.goal[entry])
+        tally.add_pairs(entry, sign, at[place] > entries.place[entry])
     return tally
-
-
-def _add_all(tally: Tally, own: Vectors, across: Vectors, entries: Entries, at: Ints) -> None:
-    """Count pair by pair."""
-    _add_pairs(tally, own, across, entries, at, *np.divmod(np.arange(len(entries) * len(at)), len(at)))
-
-
-def _add_pairs(
-    tally: Tally, own: Vectors, across: Vectors, entries: Entries, at: Ints, entry: Ints, place: Ints
-) -> None:
-    sign = compare(own, across, entries.line[entry], place, entries.goal[entry])
-    tally.add_pairs(entry, sign, at[place] > entries.place[entry])
 
 
 def _by_double(own: Vectors, across: Vectors, entries: Entries, at: Ints) -> Tally:

@@ -225,13 +225,20 @@ def test_the_near_ties_of_the_cases_are_real() -> None:
     assert np.abs(steps).max() < 100
 
 
-SIZES = [  # rows, columns, numbers, dense, depth, threads
-    (1, 1, 1, 0, 1, 1),
-    (2, 3, 64, 1, 5, 2),
-    (5, 8192, 1000, 0, 16, 3),
-    (1024, 7, 1 << 20, 32, 8, 1),
-    (3, 99, 64, 9**9, 512, 2),
+SIZES = [  # rows, columns, numbers, dense, depth, threads, few
+    (1, 1, 1, 0, 1, 1, 0),
+    (2, 3, 64, 1, 5, 2, 0),
+    (5, 8192, 1000, 0, 16, 3, 0),
+    (1024, 7, 1 << 20, 32, 8, 1, 0),
+    (3, 99, 64, 9**9, 512, 2, 0),
+    (512, 11, 64, 32, 512, 2, 1 << 14),
 ]
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cases are small; they are to be counted as large ones are."""
+    monkeypatch.setattr(blocks, "FEW", 0)
 
 
 @pytest.fixture(params=SIZES)
@@ -240,14 +247,15 @@ def block_sizes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
 
     And each way to decide what is near: pair by pair only, or by a float64 product as soon as one pair is.
     """
-    rows, columns, numbers, dense, depth, threads = request.param
+    rows, columns, numbers, dense, depth, threads, few = request.param
     monkeypatch.setattr(blocks, "PRODUCT_ROWS", rows)
     monkeypatch.setattr(vectors, "BLOCK_VECTORS", columns)
     monkeypatch.setattr(blocks, "TILE_NUMBERS", numbers)
     monkeypatch.setattr(blocks, "DENSE", dense)
     monkeypatch.setattr(blocks, "DEPTH", depth)
     monkeypatch.setattr(blocks, "THREADS", threads)
-    monkeypatch.setattr(blocks, "FEW", 0)
+    monkeypatch.setattr("rankledger.ranking.threads.THREADS", threads)
+    monkeypatch.setattr(blocks, "FEW", few)
 
 
 @pytest.mark.parametrize("maker", MAKERS)
