@@ -1,5 +1,7 @@
 """Recipe1M+: a food image finds its recipe and a recipe its image, within fixed draws of test pairs."""
 
+import contextlib
+import gc
 import hashlib
 import json
 import random
@@ -8,13 +10,15 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
 from rankledger.benchmarks.base import Benchmark, Expected, Measure, Plan, Task
-from rankledger.subset import EXCLUSIONS, POOLS, QRELS, TRIALS, UNIVERSE, Subset
+from rankledger.subset import EXCLUSIONS, POOLS, QRELS, TRIALS, Subset
 from rankledger.tables import InputError, few, write_text
 
 TASKS = (
@@ -176,11 +180,11 @@ def _reason(recipe: _Recipe, removed: bool, official: bool) -> str | None:
     counted = recipe.ingredients + 1 if official else recipe.ingredients
     odd = not 0 < counted < MAX_LENGTH
     rules = (recipe.instructions >= MAX_LENGTH, odd, recipe.image is None, removed)
-    return next((reason for reason, applies in zip(REASONS, rules, strict=True) if applies), None)
+    return REASONS[rules.index(True)] if True in rules else None
 
 
-def _recipes(raw: Path, vocabulary: Set[str] | None) -> tuple[dict[str, _Recipe], list[str]]:
-    """The test recipes by id, and the sorted ids of all recipes of every partition."""
+def _recipes(raw: Path, vocabulary: Set[str] | None) -> tuple[dict[str, _Recipe], set[str]]:
+    """The test recipes by id, and the ids of all recipes of every partition."""
     recipes: dict[str, _Recipe] = {}
 
     def layer1(identity: str, record: dict[str, Any]) -> None:
@@ -203,19 +207,33 @@ def _recipes(raw: Path, vocabulary: Set[str] | None) -> tuple[dict[str, _Recipe]
         if identity in recipes and images:
             recipes[identity].image = _field(images[0], "id", str)
 
-    known = _read(raw / "layer1.json", layer1)
-    _read(raw / "det_ingrs.json", det_ingrs)
     plus = raw / "layer2+.json"
-    _read(plus if plus.exists() else raw / "layer2.json", layer2)
-    return recipes, sorted(known)
+    with _no_cycles():
+        known = _read(raw / "layer1.json", layer1)
+        _read(raw / "det_ingrs.json", det_ingrs)
+        _read(plus if plus.exists() else raw / "layer2.json", layer2)
+    return recipes, known
+
+
+@contextlib.contextmanager
+def _no_cycles() -> Iterator[None]:
+    """Spare Python the search for cycles: records have none, and every search would visit all ids that are kept."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _ingredients(record: dict[str, Any], vocabulary: Set[str] | None) -> int:
     """How many distinct known ingredient texts a record has; an empty one is none."""
     try:
-        texts = {i["text"].replace(" ", "_") for i in _field(record, "ingredients", list)} - {""}
+        texts = {i["text"].replace(" ", "_") for i in _field(record, "ingredients", list)}
     except (TypeError, KeyError, AttributeError):
         raise _Malformed('with an ingredient that has no string "text"') from None
+    texts.discard("")
     return len(texts if vocabulary is None else texts & vocabulary)
 
 
@@ -238,15 +256,15 @@ def _read(path: Path, take: Callable[[str, dict[str, Any]], None]) -> set[str]:
     ids: set[str] = set()
     faults: dict[str, list[str]] = {}
     for number, record in enumerate(_stream(path)):
-        name = f"number {number}"
+        identity = None
         try:
-            name = identity = _field(record, "id", str)
+            identity = _field(record, "id", str)
             if identity in ids:
                 raise _Malformed("with the id of an earlier one")
             ids.add(identity)
             take(identity, record)
         except _Malformed as fault:
-            faults.setdefault(str(fault), []).append(name)
+            faults.setdefault(str(fault), []).append(f"number {number}" if identity is None else identity)
     if faults:
         found = (
             f"{len(names)} record{'s' * (len(names) > 1)} {fault} ({few(names)})" for fault, names in faults.items()
@@ -313,9 +331,13 @@ def draws(ids: Sequence[str], parameters: Mapping[str, Any]) -> dict[int, list[l
             generator = random.Random(seed)
             drawn[size] = [[ids[i] for i in generator.sample(range(len(ids)), size)] for _ in repeats]
     else:
-        orders = [sorted(ids, key=lambda i: hashlib.sha256(f"{seed}/{s}/{i}".encode()).digest()) for s in repeats]
-        for size in sizes:
-            drawn[size] = [order[:size] for order in orders]
+        encoded = [i.encode() for i in ids]
+        for s in repeats:
+            prefix = f"{seed}/{s}/".encode()
+            digests = np.array([hashlib.sha256(prefix + i).digest() for i in encoded], "S32")
+            order = [ids[place] for place in np.argsort(digests, kind="stable")[: sizes[-1]].tolist()]
+            for size in sizes:
+                drawn.setdefault(size, []).append(order[:size])
     return drawn
 
 
@@ -330,7 +352,7 @@ def _ten_way(parameters: Mapping[str, Any]) -> bool:
 def _subset(
     drawn: Mapping[int, list[list[str]]],
     recipes: Mapping[str, _Recipe],
-    known: Sequence[str],
+    known: Set[str],
     parameters: Mapping[str, Any],
 ) -> Subset:
     """The tables of the draws; both directions share pools and qrels: an id is the recipe's on both sides."""
@@ -341,35 +363,35 @@ def _subset(
             for s, ids in enumerate(drawn[TEN_WAY_FROM])
             for start in range(0, TEN_WAY_FROM, CHOICES)
         ]
-    rows = [(view, s, pool, identity) for view, s, pool, ids in pools for identity in ids]
-    views, repeats, names, ids = map(list, zip(*rows, strict=True))
-    used = sorted(set(ids))
+    views, repeats, names, members = zip(*pools, strict=True)
+    rows = pa.table(
+        {
+            "view": pa.array(views, pa.string()),
+            "repeat": pa.array(repeats, pa.int64()),
+            "pool_id": pa.array(names, pa.string()),
+        }
+    ).take(np.repeat(np.arange(len(pools)), list(map(len, members))))
+    rows = rows.append_column("query_id", pa.array(chain.from_iterable(members), pa.string()))
+    used = sorted(set(chain.from_iterable(members)))
+    queries = pa.table(
+        {
+            "query_id": pa.array(used, pa.string()),
+            "title": pa.array([recipes[i].title for i in used], pa.string()),
+            "image_id": pa.array([recipes[i].image for i in used], pa.string()),
+        }
+    )
     tasks = [task.name for task in TASKS]
     return Subset(
-        queries=pa.table(
-            {
-                "query_id": used * len(tasks),
-                "task": [task for task in tasks for _ in used],
-                "title": pa.array([recipes[i].title for i in used] * len(tasks), pa.string()),
-                "image_id": [recipes[i].image for i in used] * len(tasks),
-            }
-        ),
-        pools=pa.table({"pool_id": names, "candidate_id": ids}, schema=POOLS),
-        trials=pa.table(
-            {
-                "task": [task for task in tasks for _ in rows],
-                "view": views * len(tasks),
-                "repeat": repeats * len(tasks),
-                "query_id": ids * len(tasks),
-                "pool_id": names * len(tasks),
-            },
-            schema=TRIALS,
-        ),
+        queries=_each("task", tasks, queries).select(["query_id", "task", "title", "image_id"]),
+        pools=pa.table({"pool_id": rows["pool_id"], "candidate_id": rows["query_id"]}, schema=POOLS),
+        trials=_each("task", tasks, rows).select(TRIALS.names),
         qrels=pa.table({"query_id": used, "candidate_id": used, "relevance": [1.0] * len(used)}, schema=QRELS),
         exclusions=EXCLUSIONS.empty_table(),
         # All partitions: a model that embeds training recipes too has more than is needed, nothing foreign.
-        universe=pa.table(
-            {"side": [side for side in ("image", "recipe") for _ in known], "id": [*known, *known]},
-            schema=UNIVERSE,
-        ),
+        universe=_each("side", ["image", "recipe"], pa.table({"id": pa.array(list(known), pa.string()).sort()})),
     )
+
+
+def _each(name: str, values: Sequence[str], table: pa.Table) -> pa.Table:
+    """The rows of a table once for each value of a new first column."""
+    return pa.concat_tables([table.add_column(0, name, pa.repeat(value, len(table))) for value in values])
