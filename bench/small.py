@@ -5,7 +5,7 @@ import json
 import random
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -35,12 +35,15 @@ def main() -> None:
     mirror = options.parse_args().mirror.resolve()
     commit = _git("rev-parse", "HEAD", cwd=ROOT)
     pipeline = cached(f"pipeline-{commit[:12]}", _pipeline)
-    stages = len(YAML(typ="safe").load(pipeline / "dvc.lock")["stages"])
-    empty = cached(f"empty-{stages}", lambda folder: _empty(folder, stages))
+    ours = [len(stage["deps"]) for stage in YAML(typ="safe").load(pipeline / "dvc.lock")["stages"].values()]
+    stages, deps = len(ours), sum(ours)
+    empty = cached(f"nothing-{stages}", partial(_nothing, deps=[1] * stages))
+    full = cached(f"nothing-{stages}-{deps}", partial(_nothing, deps=ours))
     recipes = cached(f"recipe1m-{RECIPES}", _recipes)
     with Goal("small", "The rest stays small") as goal:
         goal.measure("rankledger --help", rankledger("--help"), seconds=0.3)
         nothing = goal.measure(f"dvc repro, {stages} stages that do nothing", [DVC, "repro"], cwd=empty)
+        goal.measure(f"dvc repro, the same with our {deps} dependencies", [DVC, "repro"], cwd=full, against=nothing)
         goal.measure(f"dvc repro, our {stages}, nothing to do", [DVC, "repro"], cwd=pipeline, against=nothing, time=1.3)
         for name, parameters in OFFICIAL.items():
             if (mirror / name).is_dir():
@@ -67,13 +70,18 @@ def _pipeline(folder: Path) -> None:
     subprocess.run([DVC, "repro", "-q"], cwd=folder, env={**environment(), "PYTHONPATH": str(folder)}, check=True)
 
 
-def _empty(folder: Path, stages: int) -> None:
-    """A project of that many stages, each of which copies a file of one byte."""
+def _nothing(folder: Path, deps: Sequence[int]) -> None:
+    """A project with our settings, whose stages copy a file of one byte; each depends on so many such files."""
     folder.mkdir()
     _git("init", "-q", cwd=folder)
     subprocess.run([DVC, "init", "-q"], cwd=folder, env=environment(), check=True)
-    (folder / "in").write_text("x")
-    entries = {f"stage{i}": {"cmd": f"cp in out{i}", "deps": ["in"], "outs": [f"out{i}"]} for i in range(stages)}
+    (folder / ".dvc" / "config").write_bytes((ROOT / ".dvc" / "config").read_bytes())
+    for i in range(max(deps)):
+        (folder / f"in{i}").write_text("x")
+    entries = {
+        f"stage{i}": {"cmd": f"cp in0 out{i}", "deps": [f"in{k}" for k in range(n)], "outs": [f"out{i}"]}
+        for i, n in enumerate(deps)
+    }
     (folder / "dvc.yaml").write_text(json.dumps({"stages": entries}))
     subprocess.run([DVC, "repro", "-q"], cwd=folder, env=environment(), check=True)
 
