@@ -694,6 +694,16 @@ def test_a_file_that_is_no_json_is_one_clear_line(tmp_path: Path, name: str, con
     assert "\\n" not in message
 
 
+def test_the_search_for_cycles_is_on_again_after_a_file_good_or_bad(tmp_path: Path) -> None:
+    assert gc.isenabled()
+    build(write(recipe(), tmp_path), sizes=[1])
+    assert gc.isenabled()
+    (tmp_path / "det_ingrs.json").write_text("[{")
+    with pytest.raises(InputError, match="not whole JSON"):
+        build(tmp_path, sizes=[1])
+    assert gc.isenabled()
+
+
 @pytest.mark.parametrize(
     "given",
     [
