@@ -12,11 +12,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, islice, pairwise
 from typing import Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from rankledger.predictions.reading import Ids
@@ -26,6 +27,7 @@ from rankledger.tables import as_strings
 
 BLOCK_ROWS = 1 << 16  # so that what counting takes stays in the cache of a core
 SORTED_ROWS = 1 << 18  # laid on shelves at once
+SHORT = 1 << 17  # so many keys are all different in half of their bits, or few are not
 THREADS = min(4, os.cpu_count() or 1)
 WITHIN = np.array([(1 << 8 * n) - 1 for n in range(9)], np.uint64)  # the first n bytes of a word
 
@@ -43,32 +45,48 @@ class _Apart(Exception):
 
 
 @dataclass(frozen=True, eq=False)
+class Known:
+    """The ids (large_string) of a column's dictionary, and their keys."""
+
+    ids: pa.Array
+    keys: Keys
+
+
+@dataclass(frozen=True, eq=False)
 class Part:
-    """Rows of one batch: the number of each one's query, the candidates' ids and the scores.
+    """Rows of one batch.
 
     Attributes:
-        known: the keys of the candidates' dictionary, where they have one.
+        query: int32[n], the number of each row's query.
+        candidate: n ids, or int[n], where among the known ids each is.
+        known: the column's dictionary, where it has one.
+        score: float[n]; none where a query's rows are in order, the best first.
     """
 
     query: NDArray[np.int32]
-    candidate: pa.Array
-    known: Keys | None
-    score: NDArray[np.floating]
+    candidate: pa.Array | NDArray[np.integer]
+    known: Known | None
+    score: NDArray[np.floating] | None
 
-    def __getitem__(self, rows: slice) -> "Part":
-        return Part(self.query[rows], self.candidate[rows], self.known, self.score[rows])
-
-    def take(self, rows: Ints) -> "Part":
+    def __getitem__(self, rows: slice | Ints) -> "Part":
         """These rows."""
-        return Part(self.query[rows], self.candidate.take(pa.array(rows)), self.known, self.score[rows])
+        take = self.known is None and not isinstance(rows, slice)
+        candidate = self.candidate.take(pa.array(rows)) if take else self.candidate[rows]
+        return Part(self.query[rows], candidate, self.known, None if self.score is None else self.score[rows])
 
     def keys(self) -> Keys:
         """The key of each row's candidate."""
         if self.known is not None:
-            found: Keys = self.known[np.asarray(self.candidate.indices)]
+            found: Keys = self.known.keys.take(self.candidate)
             return found
         _look(self.candidate)
-        return key(as_strings(self.candidate))
+        return key(self.candidate if _is_text(self.candidate) else as_strings(self.candidate))
+
+    def ids(self, rows: Ints) -> pa.Array:
+        """The candidates of these rows."""
+        if self.known is not None:
+            return self.known.ids.take(pa.array(self.candidate[rows]))
+        return as_strings(self.candidate.take(pa.array(rows)))
 
 
 class Blocks:
@@ -77,16 +95,17 @@ class Blocks:
     Queries are numbered: first those asked for, by their index, then the others as they come.
 
     Args:
-        batches: reads query_id, candidate_id and score, about so many rows at a time.
+        batches: reads query_id, candidate_id and score, or query_id (each once) and candidate_ids (the best first),
+            about so many rows at a time.
         n_rows: about how many there are.
         asked: the queries asked for.
     """
 
     def __init__(self, batches: Batches, n_rows: int, asked: Ids):
         self._batches, self._asked = batches, asked
-        self._shelves = 1 + n_rows // BLOCK_ROWS
+        self._bits = (n_rows // BLOCK_ROWS).bit_length()  # of a query's number, that choose its shelf
+        self._numbers = {name: number for number, name in enumerate(asked.values.to_pylist())}
         self._has = np.zeros(len(asked), bool)
-        self._others: dict[str, int] = {}  # some may have no row
 
     def give(self, work: Callable[[Rows], None]) -> None:
         """Have `work` done on all rows, in threads, and where those of a query lie apart once more, from the beginning.
@@ -100,13 +119,14 @@ class Blocks:
             for _ in in_parallel(lambda block: work(_rows(block)), self._cut()):
                 pass
         except _Apart:
-            for _ in in_parallel(lambda block: work(_rows(block, self._shelves)), self._shelve()):
+            for _ in in_parallel(lambda block: work(_rows(_joined(block), self._bits)), self._shelve()):
                 pass
 
     def queries(self) -> Ids:
         """All that have rows, when all rows have been given."""
-        others = [name for name, number in self._others.items() if self._has[number]]
-        asked = self._asked.values.filter(pa.array(self._has[: len(self._asked)]))
+        n = len(self._asked)
+        others = [name for name, number in islice(self._numbers.items(), n, None) if self._has[number]]
+        asked = self._asked.values.filter(pa.array(self._has[:n]))
         return Ids(pa.concat_arrays([asked, pa.array(others, pa.large_string())]))
 
     def _cut(self) -> Iterator[list[Part]]:
@@ -130,39 +150,49 @@ class Blocks:
 
     def _shelve(self) -> Iterator[list[Part]]:
         """Blocks of the rows of some queries, wherever they come."""
-        shelves: list[list[Part]] = [[] for _ in range(self._shelves)]
+        shelves: list[list[Part]] = [[] for _ in range(1 << self._bits)]
         for sorted_part, ends in in_parallel(self._sort, self._parts(SORTED_ROWS)):
             self._has[sorted_part.query] = True
             for shelf, (start, end) in zip(shelves, pairwise([0, *ends]), strict=True):
-                shelf.append(sorted_part[start:end])
+                if start < end:
+                    shelf.append(sorted_part[start:end])
         while shelves:
-            if block := [part for part in shelves.pop() if len(part.query)]:
+            if block := shelves.pop():
                 yield block
 
     def _sort(self, part: Part) -> tuple[Part, Ints]:
         """A part's rows by shelf, and where on it each shelf's end."""
-        shelf = (part.query % self._shelves).astype(np.uint16)
-        return part.take(np.argsort(shelf, kind="stable")), np.cumsum(np.bincount(shelf, minlength=self._shelves))
+        shelves = 1 << self._bits
+        shelf = (part.query & (shelves - 1)).astype(np.min_scalar_type(shelves - 1))
+        return part[_order(shelf)], np.cumsum(np.bincount(shelf, minlength=shelves))
 
     def _parts(self, rows: int) -> Iterator[Part]:
-        numbers, keys = _Recent(self._number), _Recent(lambda ids: key(as_strings(ids)))
+        numbers, known = _Recent(self._number), _Recent(_known)
         for batch in self._batches(rows):
-            query, candidate, score = (batch[name] for name in ("query_id", "candidate_id", "score"))
-            if query.null_count or candidate.null_count or score.null_count:
+            query, candidate = batch.columns[:2]
+            score = np.asarray(batch["score"]) if "score" in batch.schema.names else None
+            if any(column.null_count for column in batch.columns):
                 raise Odd
-            if len(batch):
-                query = query if pa.types.is_dictionary(query.type) else query.dictionary_encode()
-                known = keys(candidate) if pa.types.is_dictionary(candidate.type) else None
-                part = Part(numbers(query)[np.asarray(query.indices)], candidate, known, np.asarray(score))
-                yield part
+            if not len(batch):
+                continue
+            query = query if pa.types.is_dictionary(query.type) else query.dictionary_encode()
+            number = numbers(query).take(np.asarray(query.indices))
+            if score is None:
+                number, candidate = np.repeat(number, pc.list_value_length(candidate)), candidate.flatten()
+                if candidate.null_count:
+                    raise Odd
+            if not len(candidate):
+                continue
+            if pa.types.is_dictionary(candidate.type):
+                yield Part(number, np.asarray(candidate.indices), known(candidate), score)
+            else:
+                yield Part(number, candidate, None, score)
 
     def _number(self, ids: pa.Array) -> NDArray[np.int32]:
-        found = self._asked.index(ids)
-        other = np.flatnonzero(found < 0)
-        for i, name in zip(other, ids.take(pa.array(other)).to_pylist(), strict=True):
-            found[i] = self._others.setdefault(str(name), len(self._asked) + len(self._others))
-        self._has = np.append(self._has, np.zeros(len(self._asked) + len(self._others) - len(self._has), bool))
-        return found.astype(np.int32)
+        numbers = self._numbers
+        found = [numbers.setdefault(name, len(numbers)) for name in as_strings(ids).to_pylist()]
+        self._has = np.append(self._has, np.zeros(len(numbers) - len(self._has), bool))
+        return np.array(found, np.int32)
 
 
 class _Recent(Generic[A]):
@@ -182,20 +212,40 @@ class _Recent(Generic[A]):
         return self._made
 
 
-def _rows(block: list[Part], shelves: int = 0) -> Rows:
-    """A block made ready to be counted; one of so many shelves is sorted. Raises `Odd`."""
-    query, keys, score = (
-        np.concatenate(parts) for parts in zip(*((part.query, part.keys(), part.score) for part in block), strict=True)
-    )
-    if score.dtype == np.float16:  # which processors do not compare
+def _known(dictionary: pa.Array) -> Known:
+    ids = as_strings(dictionary)
+    return Known(ids, key(ids))
+
+
+def _joined(block: list[Part]) -> list[Part]:
+    """The same rows in fewer parts: those one after the other that have one dictionary are one."""
+    found: list[Part] = []
+    for known, same in groupby(block, lambda part: part.known):
+        parts = list(same)
+        if known is None:
+            found += parts
+        else:
+            query, candidate = (np.concatenate([getattr(p, name) for p in parts]) for name in ("query", "candidate"))
+            found.append(Part(query, candidate, known, _scores(parts)))
+    return found
+
+
+def _scores(parts: list[Part]) -> NDArray[np.floating] | None:
+    found = [part.score for part in parts if part.score is not None]
+    return np.concatenate(found) if found else None
+
+
+def _rows(block: list[Part], shelf_bits: int | None = None) -> Rows:
+    """A block made ready to be counted; one from a shelf is sorted. Raises `Odd`."""
+    query, keys = (np.concatenate(parts) for parts in zip(*((part.query, part.keys()) for part in block), strict=True))
+    score, order = _scores(block), None
+    if shelf_bits is not None:
+        place = query >> shelf_bits
+        order = _order(place.astype(np.min_scalar_type(place.max())))
+        query, keys, score = query[order], keys[order], None if score is None else score[order]
+    if score is not None and score.dtype == np.float16:  # which processors do not compare
         score = score.astype(np.float32)
-    order = None
-    if shelves:
-        place = query // shelves
-        # of 16 bits and less NumPy sorts by counting
-        order = np.argsort(place.astype(np.min_scalar_type(place.max())), kind="stable")
-        query, keys, score = query[order], keys[order], score[order]
-    if np.isnan(score.min()):
+    if score is not None and np.isnan(score.min()):
         raise Odd
     first = np.flatnonzero(starts_run(query))
     queries = query[first].astype(np.int64)
@@ -205,13 +255,20 @@ def _rows(block: list[Part], shelves: int = 0) -> Rows:
     def candidates(rows: Ints) -> pa.Array:
         return _ids(block, rows if order is None else order[rows])
 
-    ascending = np.sort(pairs)
-    again = ascending[1:] == ascending[:-1]
-    if again.any():
-        rows = np.flatnonzero(np.isin(pairs, ascending[1:][again]))
+    # half of the bits are sorted in half of the time, and which rows are the same is then seen by their ids
+    looked_at = pairs.astype(np.uint32) if len(pairs) <= SHORT else pairs
+    ascending = np.sort(looked_at)
+    again = ascending[1:][ascending[1:] == ascending[:-1]]
+    if len(again):
+        rows = np.flatnonzero(np.isin(looked_at, again))
         if len({*zip(query[rows].tolist(), candidates(rows).to_pylist(), strict=True)}) < len(rows):
             raise Odd
     return Rows(queries, starts, pairs, score, candidates)
+
+
+def _order(values: NDArray[np.unsignedinteger]) -> Ints:
+    """What puts small numbers in order; of 16 bits and less NumPy sorts by counting."""
+    return np.argsort(values, kind="stable")
 
 
 def _ids(block: list[Part], rows: Ints) -> pa.Array:
@@ -219,36 +276,52 @@ def _ids(block: list[Part], rows: Ints) -> pa.Array:
     starts = np.cumsum([0, *(len(part.query) for part in block)])
     of = np.searchsorted(starts, rows, "right") - 1
     order = np.argsort(of, kind="stable")
-    ids = [
-        as_strings(block[i].candidate.take(pa.array(rows[order[start:end]] - starts[i])))
-        for i, (start, end) in enumerate(pairwise(np.searchsorted(of[order], np.arange(len(block) + 1))))
-        if end > start
-    ]
+    by_part = np.split(order, np.cumsum(np.bincount(of, minlength=len(block)))[:-1])
+    ids = [part.ids(rows[mine] - start) for part, start, mine in zip(block, starts[:-1], by_part, strict=True)]
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
-    return pa.concat_arrays(ids).take(pa.array(place)) if ids else pa.array([], pa.large_string())
+    return pa.concat_arrays(ids).take(pa.array(place))
 
 
 def _look(ids: pa.Array) -> None:
-    """Strings may hold anything until one looks; raises `Odd`."""
+    """Strings may hold anything until one looks, unless it is ASCII; raises `Odd`."""
+    if _is_text(ids) and _bytes(ids)[1].max(initial=0) < 128:
+        return
     try:
         ids.validate(full=True)
     except pa.ArrowInvalid:
         raise Odd from None
 
 
-def key(ids: pa.Array) -> Keys:
-    """A 64-bit hash of each id (large_string), of eight bytes at a time."""
-    offsets = np.frombuffer(ids.buffers()[1], np.int64)[ids.offset : ids.offset + len(ids) + 1]
+def _is_text(ids: pa.Array) -> bool:
+    return bool(pa.types.is_string(ids.type) or pa.types.is_large_string(ids.type))
+
+
+def _bytes(ids: pa.Array) -> tuple[NDArray[np.integer], NDArray[np.uint8]]:
+    """Where in the bytes of all strings each begins, and the last one ends; these bytes."""
+    width = np.int64 if pa.types.is_large_string(ids.type) else np.int32
+    offsets = np.frombuffer(ids.buffers()[1], width)[ids.offset : ids.offset + len(ids) + 1]
     text = np.frombuffer(ids.buffers()[2] or b"", np.uint8)[offsets[0] : offsets[-1]]
-    words = np.ndarray(len(text) + 1, "<u8", np.concatenate((text, np.zeros(8, np.uint8))), strides=(1,))
-    first, length = offsets[:-1] - offsets[0], np.diff(offsets)
+    return offsets - offsets[0], text
+
+
+def key(ids: pa.Array) -> Keys:
+    """A 64-bit hash of each id (string or large_string), of eight bytes at a time."""
+    offsets, text = _bytes(ids)
+    text = np.concatenate((text, np.zeros(8, np.uint8)))
+    words = np.ndarray(len(text) - 7, "<u8", text, strides=(1,))
+    length = np.diff(offsets)
+    longest = int(length.max(initial=0))
+    shortest = int(length.min(initial=longest))
     found = length.astype(np.uint64)
     rows: slice | Ints = slice(None)
-    for at in range(0, int(length.max(initial=0)), 8):
-        if length.min() <= at:
+    for at in range(0, longest, 8):
+        if at >= shortest:
             rows = np.flatnonzero(length > at)
-        word = words[first[rows] + at] & WITHIN[np.minimum(length[rows] - at, 8)]
+        if shortest == longest:  # the words lie at even distances: nothing is looked up
+            word = words[at::longest][: len(ids)] & WITHIN[min(longest - at, 8)]
+        else:
+            word = words[offsets[:-1][rows] + at] & WITHIN[np.minimum(length[rows] - at, 8)]
         word ^= found[rows]
         word *= np.uint64(0xBF58476D1CE4E5B9)
         word ^= word >> np.uint64(32)

@@ -1,6 +1,6 @@
 """Any run and any qrels, read and checked without a benchmark: TREC text, Parquet of every kind, or a mapping."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -15,7 +15,7 @@ from rankledger.benchmarks.base import Task
 from rankledger.predictions import trec
 from rankledger.predictions.batches import count_values, read_batches
 from rankledger.predictions.reading import Ids, Reader, kind_of, read_ranking, read_whole
-from rankledger.predictions.rows import Batches, Odd
+from rankledger.predictions.rows import Batches
 from rankledger.predictions.vectors import is_large
 from rankledger.ranking.sources import Embeddings
 from rankledger.ranking.stands import Ints
@@ -114,7 +114,8 @@ class Listing:
     Attributes:
         name: what messages call it: the file.
         n_rows: about how many rows there are.
-        batches: reads query_id, candidate_id and score, about so many rows at a time.
+        batches: reads query_id, candidate_id and score, or query_id and candidate_ids (the best first), about so many
+            rows at a time.
         whole: the run with all its rows in memory; raises `InputError` where they are not as they should be.
         queries: the ids of all queries, where some may have no row.
     """
@@ -135,9 +136,9 @@ class Listing:
 
     def first(self) -> list[str]:
         """The first candidate, bytewise; none where there is none."""
-        each = (
-            str(pc.min(as_strings(batch["candidate_id"].unique()))) for batch in self.batches(1 << 16) if len(batch)
-        )
+        columns = (batch.columns[1] for batch in self.batches(1 << 16))
+        ids = (pc.list_flatten(column) if pa.types.is_nested(column.type) else column for column in columns)
+        each = (str(pc.min(as_strings(some.unique()))) for some in ids if len(some))
         return sorted(each, key=str.encode)[:1]
 
 
@@ -294,25 +295,11 @@ def _ranking(path: Path) -> Listing:
         whole()
     n_rows = count_values(path, "candidate_ids")
 
-    def batches(rows: int) -> Iterator[pa.RecordBatch]:
+    def batches(rows: int) -> Iterable[pa.RecordBatch]:
         lists = max(1, rows * len(column) // n_rows)
-        return map(_flat, read_batches(path, ["query_id", "candidate_ids"], lists))
+        return read_batches(path, ["query_id", "candidate_ids"], lists)
 
     return Listing(str(path), n_rows, batches, whole, queries)
-
-
-def _flat(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Lists as rows of query, candidate and −place."""
-    lists = batch["candidate_ids"]
-    if lists.null_count:
-        raise Odd
-    lengths = np.asarray(pc.list_value_length(lists), np.int64)
-    starts = np.cumsum(lengths) - lengths
-    query = np.repeat(np.arange(len(batch), dtype=np.int32), lengths)
-    place = np.arange(1, len(query) + 1) - np.repeat(starts, lengths)
-    named = pa.DictionaryArray.from_arrays(pa.array(query), as_strings(batch["query_id"]))
-    columns = {"query_id": named, "candidate_id": pc.list_flatten(lists), "score": pa.array(-place.astype(np.float64))}
-    return pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
 
 
 def _embeddings(path: Path, files: Mapping[str, Path], cosine: bool) -> EmbeddingRun:

@@ -29,14 +29,14 @@ class Rows:
         queries: int64[q], the queries, each once.
         starts: int64[q + 1], where the rows of each begin.
         pairs: uint64[n], `pair` of each row.
-        scores: float[n], no NaN.
+        scores: float[n], no NaN; none where the rows of each query are in order, the best first.
         candidates: the ids (strings) of some rows; no two of a query are the same.
     """
 
     queries: Ints
     starts: Ints
     pairs: Keys
-    scores: NDArray[np.floating]
+    scores: NDArray[np.floating] | None
     candidates: Callable[[Ints], pa.Array]
 
 
@@ -62,13 +62,7 @@ class Tally:
         self._sizes, self._better = np.zeros(n, np.int64), np.full(m, -1)
         self._tied, self._before = np.zeros(m, np.int64), np.zeros(m, np.int64)
 
-        pairs = pair(keys[judged.candidates.values], self._query)
-        self._entry = np.argsort(pairs)
-        self._pairs = pairs[self._entry]
-        bits = (SLOTS * m).bit_length()
-        self._shift = np.uint64(64 - bits)
-        self._taken = np.zeros(1 << bits, bool)
-        self._taken[self._slots(self._pairs)] = True
+        self._pairs = pair(keys[judged.candidates.values], self._query)
 
     def add(self, rows: Rows) -> None:
         """Count the rows of queries, from n up those that are not judged; threads may do so at the same time.
@@ -79,64 +73,73 @@ class Tally:
         self._sizes[rows.queries[judged]] = np.diff(rows.starts)[judged]
         entry, row = self._find(rows)
         list_of = np.searchsorted(rows.starts, row, "right") - 1
+        if rows.scores is None:
+            self._better[entry], self._tied[entry] = row - rows.starts[list_of], 1
+            return
         goal = rows.scores[row]
         order = np.lexsort((goal, list_of))
         entry, row, list_of, goal = entry[order], row[order], list_of[order], goal[order]
         fresh = starts_run(list_of, goal)
-        better, tied = _count(rows, list_of[fresh], goal[fresh])
+        better, tied = _count(rows.scores, rows.starts, list_of[fresh], goal[fresh])
         level = np.cumsum(fresh) - 1
         self._better[entry], self._tied[entry] = better[level], tied[level]
         several = tied[level] > 1
         if self._order and several.any():
-            self._before[entry[several]] = _before(rows, row[several])
+            self._before[entry[several]] = _before(rows, rows.scores, row[several])
 
     def stands(self) -> Stands:
         """What all rows came to; a judged candidate that is not listed is not in the pool."""
         return Stands(self._sizes, self._query, self._judged.gains, self._better, self._tied, self._before)
 
-    def _slots(self, pairs: Keys) -> Ints:
-        return (pairs >> self._shift).view(np.int64)  # as NumPy takes indices
-
     def _find(self, rows: Rows) -> tuple[Ints, Ints]:
         """The entries that are listed, and their rows."""
-        row = np.flatnonzero(self._taken[self._slots(rows.pairs)])
-        low = np.searchsorted(self._pairs, rows.pairs[row])
-        there = np.append(self._pairs, np.uint64(0))[low] == rows.pairs[row]
-        row, low = row[there], low[there]
-        count = np.searchsorted(self._pairs, rows.pairs[row], "right") - low
-        entry = self._entry[np.repeat(low, count) + place_in_run(np.repeat(row, count))]
+        entries, _ = self._judged.candidates.places(rows.queries[rows.queries < len(self._sizes)])
+        entries = entries[np.argsort(self._pairs[entries])]
+        pairs = self._pairs[entries]
+        bits = (SLOTS * len(pairs)).bit_length()
+        shift = np.uint64(64 - bits)
+        taken = np.zeros(1 << bits, bool)
+        taken[_slots(pairs, shift)] = True
+        row = np.flatnonzero(taken.take(_slots(rows.pairs, shift)))
+        low, high = (np.searchsorted(pairs, rows.pairs[row], side) for side in ("left", "right"))
+        count = high - low
         row = np.repeat(row, count)
+        entry = entries[np.repeat(low, count) + place_in_run(row)]
         found = self._ids.take(pa.array(self._judged.candidates.values[entry]))
         query = rows.queries[np.searchsorted(rows.starts, row, "right") - 1]
         same = np.asarray(pc.equal(found, rows.candidates(row))) & (query == self._query[entry])
         return entry[same], row[same]
 
 
-def _count(rows: Rows, list_of: Ints, level: NDArray[np.floating]) -> tuple[Ints, Ints]:
+def _slots(pairs: Keys, shift: np.uint64) -> Ints:
+    return (pairs >> shift).view(np.int64)  # as NumPy takes indices
+
+
+def _count(scores: NDArray[np.floating], starts: Ints, list_of: Ints, level: NDArray[np.floating]) -> tuple[Ints, Ints]:
     """By level, ascending in each list: how many rows of the list score higher, and how many the same."""
     above, even = np.zeros(len(level), np.int64), np.zeros(len(level), np.int64)
-    lengths, nth = np.diff(rows.starts), place_in_run(list_of)
+    lengths, nth = np.diff(starts), place_in_run(list_of)
     many = (np.bincount(list_of, minlength=len(lengths)) > MANY)[list_of]
     for i in range(int(nth[~many].max(initial=-1)) + 1):
         some = np.flatnonzero((nth == i) & ~many)
-        goal = np.full(len(lengths), np.nan, rows.scores.dtype)
+        goal = np.full(len(lengths), np.nan, scores.dtype)
         goal[list_of[some]] = level[some]
         goals = np.repeat(goal, lengths)
-        above[some] = np.add.reduceat(rows.scores > goals, rows.starts[:-1], dtype=np.int64)[list_of[some]]
-        even[some] = np.add.reduceat(rows.scores == goals, rows.starts[:-1], dtype=np.int64)[list_of[some]]
+        above[some] = np.add.reduceat(scores > goals, starts[:-1], dtype=np.int64)[list_of[some]]
+        even[some] = np.add.reduceat(scores == goals, starts[:-1], dtype=np.int64)[list_of[some]]
     for one in np.unique(list_of[many]):
         mine = list_of == one
-        ascending = np.sort(rows.scores[rows.starts[one] : rows.starts[one + 1]])
+        ascending = np.sort(scores[starts[one] : starts[one + 1]])
         end = np.searchsorted(ascending, level[mine], "right")
         above[mine] = len(ascending) - end
         even[mine] = end - np.searchsorted(ascending, level[mine])
     return above, even
 
 
-def _before(rows: Rows, row: Ints) -> Ints:
+def _before(rows: Rows, scores: NDArray[np.floating], row: Ints) -> Ints:
     """How many rows of the same list have the score of a row and a greater id."""
-    even = np.flatnonzero(np.isin(rows.scores, rows.scores[row]))
-    list_of, score = np.searchsorted(rows.starts, even, "right") - 1, rows.scores[even]
+    even = np.flatnonzero(np.isin(scores, scores[row]))
+    list_of, score = np.searchsorted(rows.starts, even, "right") - 1, scores[even]
     order = np.lexsort((pc.rank(rows.candidates(even), tiebreaker="dense"), score, list_of))
     place = np.empty(len(even), np.int64)
     place[order] = place_in_run(list_of[order][::-1], score[order][::-1])[::-1]

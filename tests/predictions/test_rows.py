@@ -69,8 +69,9 @@ def test_all_rows_come_once_in_blocks_of_whole_queries(run, asked, shuffled, enc
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rows, "BLOCK_ROWS", data.draw(st.integers(1, 9)))
         patch.setattr(rows, "THREADS", data.draw(st.integers(1, 2)))
-        if data.draw(st.booleans()):  # several ids of the same key
-            patch.setattr(rows, "key", lambda ids: key(ids) & np.uint64(3))
+        patch.setattr(rows, "SHORT", data.draw(st.sampled_from([0, 5, 1 << 17])))
+        alike = data.draw(st.sampled_from([0, 3, 3 << 32, 2**64 - 1]))  # several ids of the same key, or of half of it
+        patch.setattr(rows, "key", lambda ids: key(ids) & np.uint64(alike))
         blocks, queries = read(batches(triples, size, encoded), asked)
     assert queries == sorted(run)
     numbers = sorted(set(asked))
@@ -85,6 +86,56 @@ def test_all_rows_come_once_in_blocks_of_whole_queries(run, asked, shuffled, enc
     others = sorted(map(repr, (scores for i, scores in by_number.items() if i not in named)))
     assert len(others) == sum(q not in numbers for q in run)
     assert sum(map(len, blocks)) == len(triples)
+
+
+def lists(run: dict[str, list[str] | None], size: int, kind: str) -> list[pa.RecordBatch]:
+    """Queries with their lists, a few at a time, each batch a slice of one that begins with something else."""
+    found = []
+    for start in range(0, len(run), size):
+        query, listed = zip(*list(run.items())[start : start + size], strict=True)
+        column = pa.array([["before"], *listed], (pa.large_list if kind == "large" else pa.list_)(pa.string()))
+        if kind == "encoded":
+            ids = column.values.dictionary_encode()
+            column = pa.ListArray.from_arrays(column.offsets, ids, mask=column.is_null())
+        columns = [pa.array(["before", *query]), column]
+        found.append(pa.RecordBatch.from_arrays(columns, ["query_id", "candidate_ids"])[1:])
+    return found
+
+
+@settings(deadline=None)
+@given(
+    st.dictionaries(st.text("ab", max_size=3), st.lists(odd_ids, unique=True, max_size=5), min_size=1),
+    st.lists(st.text("ab", max_size=3), min_size=1, max_size=3),
+    st.sampled_from(["plain", "large", "encoded"]),
+    st.integers(1, 4),
+)
+def test_lists_come_in_their_order_without_scores(run, asked, kind, size):
+    blocks = Blocks(lambda _: lists(run, size, kind), sum(map(len, run.values())), Ids(pa.array(asked, pa.string())))
+    found: dict[int, list[str]] = {}
+    lock = threading.Lock()
+
+    def work(mine: Rows) -> None:
+        assert mine.scores is None
+        candidates = mine.candidates(np.arange(mine.starts[-1])).to_pylist()
+        with lock:
+            for number, start, end in zip(mine.queries.tolist(), mine.starts[:-1], mine.starts[1:], strict=True):
+                found[number] = candidates[start:end]
+
+    blocks.give(work)
+    names = sorted(set(asked))
+    names += [query for query in run if query not in names]
+    assert {names[number]: ids for number, ids in found.items()} == {q: ids for q, ids in run.items() if ids}
+    assert blocks.queries().values.to_pylist() == sorted(q for q, ids in run.items() if ids)
+
+
+@pytest.mark.parametrize("kind", ["plain", "large", "encoded"])
+@pytest.mark.parametrize("size", [1, 2])
+@pytest.mark.parametrize("listed", [["a", "b", "a"], ["a", None], None, ["b", "a\0", "a", "a\0"]])
+def test_odd_lists(listed, size, kind):
+    for asked in (["q"], ["p"]):
+        blocks = Blocks(lambda _: lists({"p": ["a"], "q": listed}, size, kind), 4, Ids(pa.array(asked)))
+        with pytest.raises(Odd):
+            blocks.give(lambda mine: None)
 
 
 @pytest.mark.parametrize("encoded", [True, False])
@@ -142,6 +193,10 @@ def test_a_key_depends_on_the_id_alone(ids, data):
     np.testing.assert_array_equal(key(array[start:end]), keys[start:end])
     for one, wanted in zip(ids, keys, strict=True):
         assert key(pa.array([one], pa.large_string()))[0] == wanted
+    np.testing.assert_array_equal(key(array.cast(pa.string())[start:end]), keys[start:end])
+    for length in {len(one.encode()) for one in ids}:  # with others of the same length
+        even = [i for i, one in enumerate(ids) if len(one.encode()) == length]
+        np.testing.assert_array_equal(key(array.take(even)), keys[even])
 
 
 def test_keys_of_many_ids_are_all_different():

@@ -1,7 +1,7 @@
 """Stands counted from rows of whole queries, against `stand`, which counts query by query."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import hypothesis.extra.numpy as hnp
 import numpy as np
@@ -109,6 +109,25 @@ def test_a_large_run_with_ties(dtype, many, monkeypatch):
     assert found.tied.max() > 20
     assert found.before.max() > 10
     assert_same(found, by_query(trial, candidate, score, judged, n, size))
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.permutations(range(7)).flatmap(lambda p: st.integers(0, 7).map(lambda n: p[:n])), min_size=1), st.data()
+)
+def test_rows_in_order_count_as_with_scores_that_fall(ranked, data):
+    n = len(ranked)
+    trial = np.repeat(np.arange(n), list(map(len, ranked)))
+    candidate = np.array([c for one in ranked for c in one], np.int64)
+    asked, right = np.nonzero(data.draw(hnp.arrays(bool, (n, 8))))
+    judged = Judged.group(asked, right, np.ones(len(asked)), n)
+    score = -np.array([place for one in ranked for place in range(len(one))], np.float64)
+    keys = data.draw(hnp.arrays(np.uint64, 8, elements=st.integers(0, 3) | st.integers(0, 2**64 - 1)))
+    queries, parts = data.draw(st.permutations(range(n))), data.draw(st.integers(1, 3))
+    with_scores = list(in_parts(trial, candidate, score, keys, names(8), queries, parts))
+    found = counted(judged, names(8), keys, True, (replace(rows, scores=None) for rows in with_scores))
+    assert_same(found, counted(judged, names(8), keys, True, iter(with_scores)))
+    assert_same(found, by_query(trial, candidate, score, judged, n, 8))
 
 
 def test_rows_that_come_again_are_counted_anew():
