@@ -103,7 +103,7 @@ class Blocks:
 
     def __init__(self, batches: Batches, n_rows: int, asked: Ids):
         self._batches, self._asked = batches, asked
-        self._bits = (n_rows // BLOCK_ROWS).bit_length()  # of a query's number, that choose its shelf
+        self._bits = (n_rows // BLOCK_ROWS // 2).bit_length()  # of a query's number, that choose its shelf
         self._numbers = {name: number for number, name in enumerate(asked.values.to_pylist())}
         self._has = np.zeros(len(asked), bool)
 
@@ -112,6 +112,12 @@ class Blocks:
 
         Raises `Odd`.
         """
+
+        def shelved(block: list[Part]) -> None:
+            rows = _rows(_joined(block), self._bits)
+            self._has[rows.queries] = True
+            work(rows)
+
         # glibc keeps freed memory in pieces up to the size of the largest that it ever gave back; without this each
         # block pays for new pages, a quarter of the whole time
         np.empty(24 << 20, np.uint8)
@@ -119,7 +125,7 @@ class Blocks:
             for _ in in_parallel(lambda block: work(_rows(block)), self._cut()):
                 pass
         except _Apart:
-            for _ in in_parallel(lambda block: work(_rows(_joined(block), self._bits)), self._shelve()):
+            for _ in in_parallel(shelved, self._shelve()):
                 pass
 
     def queries(self) -> Ids:
@@ -152,7 +158,6 @@ class Blocks:
         """Blocks of the rows of some queries, wherever they come."""
         shelves: list[list[Part]] = [[] for _ in range(1 << self._bits)]
         for sorted_part, ends in in_parallel(self._sort, self._parts(SORTED_ROWS)):
-            self._has[sorted_part.query] = True
             for shelf, (start, end) in zip(shelves, pairwise([0, *ends]), strict=True):
                 if start < end:
                     shelf.append(sorted_part[start:end])
