@@ -25,9 +25,9 @@ from rankledger.ranking.listed import Keys, Rows, pair
 from rankledger.ranking.stands import Ints, starts_run
 from rankledger.tables import as_strings
 
-BLOCK_ROWS = 1 << 16  # so that what counting takes stays in the cache of a core
+BLOCK_ROWS = 1 << 17  # few enough for the cache, and enough to outweigh what each block costs
 SORTED_ROWS = 1 << 18  # laid on shelves at once
-SHORT = 1 << 17  # so many keys are all different in half of their bits, or few are not
+SHORT = 1 << 18  # so many keys are all different in half of their bits, or few are not
 THREADS = min(4, os.cpu_count() or 1)
 WITHIN = np.array([(1 << 8 * n) - 1 for n in range(9)], np.uint64)  # the first n bytes of a word
 
@@ -103,7 +103,7 @@ class Blocks:
 
     def __init__(self, batches: Batches, n_rows: int, asked: Ids):
         self._batches, self._asked = batches, asked
-        self._bits = (n_rows // BLOCK_ROWS // 2).bit_length()  # of a query's number, that choose its shelf
+        self._bits = (n_rows // BLOCK_ROWS).bit_length()  # of a query's number, that choose its shelf
         self._numbers = {name: number for number, name in enumerate(asked.values.to_pylist())}
         self._has = np.zeros(len(asked), bool)
 
