@@ -40,8 +40,9 @@ ROOT = BENCH.parent
 CACHE = BENCH / ".cache"
 RESULTS = BENCH / "results"
 RUNS = int(os.environ.get("BENCH_RUNS", "3"))
-# They choose another kernel than OpenBLAS would, on some machines at half its rate.
-UNSET = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")
+# Two choose another kernel than OpenBLAS would, on some machines at half its rate; with the third Python would compile
+# our modules in every run, and those of installed packages in none.
+UNSET = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "PYTHONDONTWRITEBYTECODE")
 
 
 def cached(name: str, make: Callable[[Path], None]) -> Path:

@@ -403,7 +403,7 @@ def test_how_a_file_is_cut_changes_nothing(tmp_path_factory, draw, ties, dtype, 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rows, "BLOCK_ROWS", block)
         patch.setattr(rows, "SORTED_ROWS", block)
-        patch.setattr(rows, "THREADS", threads)
+        patch.setattr("rankledger.ranking.threads.THREADS", threads)
         found = evaluate(path, qrels, **options)
     assert found.metrics == wanted.metrics
     assert found.per_query.equals(wanted.per_query)

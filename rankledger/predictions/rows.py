@@ -7,10 +7,7 @@ No string is compared with every other: a candidate is known by a hash of its id
 same are the ids compared.
 """
 
-import os
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import groupby, islice, pairwise
 from typing import Generic, TypeVar
@@ -23,16 +20,15 @@ from numpy.typing import NDArray
 from rankledger.predictions.reading import Ids
 from rankledger.ranking.listed import Keys, Rows, pair
 from rankledger.ranking.stands import Ints, starts_run
+from rankledger.ranking.threads import in_parallel
 from rankledger.tables import as_strings
 
 BLOCK_ROWS = 1 << 17  # few enough for the cache, and enough to outweigh what each block costs
 SORTED_ROWS = 1 << 18  # laid on shelves at once
 SHORT = 1 << 18  # so many keys are all different in half of their bits, or few are not
-THREADS = min(4, os.cpu_count() or 1)
 WITHIN = np.array([(1 << 8 * n) - 1 for n in range(9)], np.uint64)  # the first n bytes of a word
 
 A = TypeVar("A")
-B = TypeVar("B")
 Batches = Callable[[int], Iterable[pa.RecordBatch]]
 
 
@@ -118,9 +114,6 @@ class Blocks:
             self._has[rows.queries] = True
             work(rows)
 
-        # glibc keeps freed memory in pieces up to the size of the largest that it ever gave back; without this each
-        # block pays for new pages, a quarter of the whole time
-        np.empty(24 << 20, np.uint8)
         try:
             for _ in in_parallel(lambda block: work(_rows(block)), self._cut()):
                 pass
@@ -332,15 +325,3 @@ def key(ids: pa.Array) -> Keys:
         word ^= word >> np.uint64(32)
         found[rows] = word
     return found
-
-
-def in_parallel(work: Callable[[A], B], items: Iterable[A]) -> Iterator[B]:
-    """What `work` makes of each item, in their order; threads work on a few while the next is made."""
-    with ThreadPoolExecutor(THREADS) as pool:
-        running: deque[Future[B]] = deque()
-        for item in items:
-            running.append(pool.submit(work, item))
-            if len(running) > 2 * THREADS:
-                yield running.popleft().result()
-        while running:
-            yield running.popleft().result()

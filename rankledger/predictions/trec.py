@@ -17,8 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from rankledger.predictions.rows import Odd, in_parallel
+from rankledger.predictions.rows import Odd
 from rankledger.ranking.stands import Floats
+from rankledger.ranking.threads import in_parallel
 from rankledger.tables import InputError, few, plural
 
 BLOCK_BYTES = 1 << 20  # so that what is made of it stays in the cache of a core

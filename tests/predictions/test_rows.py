@@ -68,7 +68,7 @@ def test_all_rows_come_once_in_blocks_of_whole_queries(run, asked, shuffled, enc
         triples = data.draw(st.permutations(triples))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rows, "BLOCK_ROWS", data.draw(st.integers(1, 9)))
-        patch.setattr(rows, "THREADS", data.draw(st.integers(1, 2)))
+        patch.setattr("rankledger.ranking.threads.THREADS", data.draw(st.integers(1, 2)))
         patch.setattr(rows, "SHORT", data.draw(st.sampled_from([0, 5, 1 << 18])))
         alike = data.draw(st.sampled_from([0, 3, 3 << 32, 2**64 - 1]))  # several ids of the same key, or of half of it
         patch.setattr(rows, "key", lambda ids: key(ids) & np.uint64(alike))
