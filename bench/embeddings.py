@@ -28,7 +28,7 @@ def main() -> None:
                 f"both directions, {kind}, {dtype}",
                 python("bench.vectors", "count", folder),
                 against=bare,
-                time=None if kind == "chance" else 1.25,
+                time=1.25,
                 mib=stored + 512,
                 inside=True,
             )

@@ -4,7 +4,7 @@ import json
 import subprocess
 from pathlib import Path
 
-from bench.common import Goal, cached, environment, peer, rankledger
+from bench.common import Goal, cached, environment, peer, python, rankledger
 from bench.small import project
 from bench.vectors import Maker, write
 
@@ -19,6 +19,8 @@ def main() -> None:
         "recipe1m", f"Recipe1M+, {PAIRS:,} pairs, d = {D:,}, 10 × 1,000 and 10 × 10,000, both directions"
     ) as goal:
         loop = goal.measure("the official loop, NumPy", peer("recipe_loop", vectors), runs=1)
+        bare = python("bench.products", 10_000, 100_000, D)
+        goal.measure("the bare products of 10 × 10,000, float32", bare, against=loop, inside=True)
         goal.measure("rankledger score", rankledger("score", "bench", "recipe1m"), cwd=folder, against=loop, time=1 / 8)
 
 

@@ -242,7 +242,10 @@ class _Malformed(Exception):
 
 
 def _field(record: Any, key: str, kind: type[T]) -> T:
-    value = record.get(key) if isinstance(record, dict) else None
+    try:
+        value = record[key]
+    except (TypeError, KeyError):
+        value = None
     if not isinstance(value, kind):
         raise _Malformed(f'without {"a list" if kind is list else "a string"} "{key}"')
     return value
