@@ -1,7 +1,8 @@
 """Made-up embeddings of two sides, and the bare work on them that others are compared with.
 
 `python -m bench.vectors product FOLDER` computes the float32 products of the two sides' vectors and does nothing with
-them, `count FOLDER` ranks both sides for each other in one pass; both print their seconds, reading not included.
+them, `count FOLDER` ranks both sides for each other in one pass, `draws FOLDER` does so within Recipe1M+'s draws; all
+print their seconds, reading not included.
 """
 
 import sys
@@ -15,10 +16,12 @@ import pyarrow.parquet as pq
 from rankledger.predictions.vectors import read_vectors
 from rankledger.ranking.counting import Judged, Ragged, Trials, stand_both
 from rankledger.ranking.sources import Embeddings
+from rankledger.ranking.stands import Ints
 from rankledger.ranking.vectors import Vectors
 
 PART = 50_000  # vectors in a part file
 BLOCK = 1024, 8192
+DRAWS, SIZES = 10, (1_000, 10_000)  # of Recipe1M+
 
 
 def ids(side: str, n: int) -> list[str]:
@@ -68,23 +71,36 @@ def product(left: np.ndarray, right: np.ndarray) -> None:  # type: ignore[type-a
             np.matmul(here, there, out=space[: len(here), : there.shape[1]])
 
 
-def count(left: Vectors, right: Vectors) -> None:
+def count(left: Vectors, right: Vectors, pools: list[Ints]) -> None:
+    """Both directions within each pool, in which a vector and that of the same row on the other side are a pair."""
     n = np.arange(len(left))
     none = Ragged(np.zeros(len(n) + 1, np.int64), np.zeros(0, np.int64))
-    pools = Ragged(np.array([0, len(n)]), n)
-    trials = Trials(n, np.zeros_like(n), pools, Judged.group(n, n, np.ones(len(n)), len(n)), none)
+    all_pools = Ragged(np.cumsum([0, *map(len, pools)]), np.concatenate(pools))
+    owner = np.repeat(np.arange(len(pools)), list(map(len, pools)))
+    trials = Trials(all_pools.values, owner, all_pools, Judged.group(n, n, np.ones(len(n)), len(n)), none)
     source = Embeddings(left, right, n, n)
     for (stands, _), direction in zip(stand_both(source, trials, trials), ("there", "back"), strict=True):
         print(direction, "R@1", np.mean(stands.better + stands.tied == 1), "medR", np.median(stands.better) + 1)
 
 
+def draws(n: int, size: int) -> list[Ints]:
+    return [np.sort(np.random.default_rng(seed).permutation(n)[:size]) for seed in range(DRAWS)]
+
+
+def read(path: Path) -> Vectors:
+    return read_vectors(path, pq.read_table(path, columns=["id"])["id"], cosine=True)
+
+
 if __name__ == "__main__":
     what, folder = sys.argv[1], Path(sys.argv[2])
-    files = [folder / "query.parquet", folder / "image.parquet"]
-    left, right = (read_vectors(file, pq.read_table(file, columns=["id"])["id"], cosine=True) for file in files)
+    sides = ("image", "recipe") if what == "draws" else ("query", "image")
+    left, right = (read(folder / side if what == "draws" else folder / f"{side}.parquet") for side in sides)
     begin = time.perf_counter()
     if what == "product":
         product(left.stored, right.stored)
+    elif what == "count":
+        count(left, right, [np.arange(len(left))])
     else:
-        count(left, right)
+        for size in SIZES:
+            count(left, right, draws(len(left), size))
     print(time.perf_counter() - begin)
