@@ -23,7 +23,14 @@ def read_batches(path: Path, columns: list[str], rows: int, encoded: Iterable[st
             # in one thread, and nothing read ahead: callers have threads of their own, and memory is what this saves
             options = {"read_dictionary": [*encoded, *_encoded(pq.read_metadata(part))], "pre_buffer": False}
             with pq.ParquetFile(part, buffer_size=1 << 16, **options) as file:
-                yield from file.iter_batches(rows, columns=columns, use_threads=False)
+                # Arrow can't read lists of ids with two dictionaries at once, and each row group has its own
+                apart = any(_is_list_of_encoded(file.schema_arrow.field(name).type) for name in columns)
+                for groups in [[group] for group in range(file.num_row_groups)] if apart else [None]:
+                    yield from file.iter_batches(rows, groups, columns, use_threads=False)
+
+
+def _is_list_of_encoded(dtype: pa.DataType) -> bool:
+    return bool(pa.types.is_nested(dtype) and pa.types.is_dictionary(dtype.value_type))
 
 
 def count_values(path: Path, column: str) -> int:
