@@ -79,7 +79,7 @@ def unregister(project: Project, keys: Collection[str]) -> None:
     path = project.root / "params.yaml"
     text = path.read_text(encoding="utf-8")
     rows, at = text.splitlines(keepends=True), lines(text)
-    for start in sorted((at["runs", key] - 1 for key in keys), reverse=True):
+    for start in sorted({at["runs", key] - 1 for key in keys}, reverse=True):
         end = start + 1
         while end < len(rows) and rows[end].strip() and _indent(rows[end]) > _indent(rows[start]):
             end += 1

@@ -133,6 +133,11 @@ TWO = "runs: # two\n  a-x: {run: a}\n\n  # b\n  b-x: {run: b}\n"
         (BLOCK, ["a-x"], "runs: {}\nmirror: null\n"),
         (TWO, ["a-x"], "runs: # two\n\n  # b\n  b-x: {run: b}\n"),
         (TWO, ["a-x", "b-x"], "runs: {} # two\n\n  # b\n"),
+        (
+            "runs: {\n  a-x: {run: a}, b-x: {run: b},\n  # c\n  c-x: {run: c}}\n",
+            ["a-x", "b-x"],
+            "runs: {\n  # c\n  c-x: {run: c}}\n",
+        ),
         ("runs: {a-x: {run: a}, b-x: {run: b}}\n", ["a-x"], None),
         ("runs:\n  a-x: {run: a,\n\n    benchmark: x}\n", ["a-x"], None),
     ],
