@@ -89,7 +89,7 @@ def evaluate(
         found, notes = _compare(run.name, queries, qrels, missing)
         if engine:
             notes.append(f"{engine} is not used: a cluster counts embeddings, and {run.name} holds none")
-    if not stands.tied.any():
+    if len(stands.tied) and not stands.tied.any():
         first = run.first() if isinstance(run, Listing) else candidates.names(np.arange(1))
         if first:
             one = few(qrels.candidates.names(np.arange(1)))

@@ -173,6 +173,11 @@ def test_a_query_without_right_candidates_stays_in_the_mean():
     }
 
 
+def test_qrels_without_a_candidate():
+    found = evaluate({"q": {"a": 1.0}}, {"q": {}}, ["R@1", "num_rel"])
+    assert (found.metrics, found.notes) == ({"R@1": 0.0, "num_rel": 0}, [])
+
+
 def test_no_list_is_too_short_and_ap_divides_by_all_right_ones():
     run, qrels = {"q": {"a": 1.0}}, {"q": dict.fromkeys("abcd", 1)}
     found = evaluate(run, qrels, "R@50,P@50,AP@2,AP@50,AP(denominator=min)@2,map_cut_2")
