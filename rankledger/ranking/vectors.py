@@ -52,7 +52,8 @@ class Vectors:
         twin = np.arange(len(self))
         order = np.argsort(self.lengths, kind="stable")
         even = np.diff(self.lengths[order]) == 0
-        shared = np.sort(order[np.append(even, False) | np.append(False, even)])  # equal vectors are equally long
+        beside = (np.append(even, False) | np.append(False, even))[: len(self)]  # there may be no vector at all
+        shared = np.sort(order[beside])  # equal vectors are equally long
         first: dict[bytes, int] = {}
         twin[shared] = [first.setdefault(digest(self.stored[i]), i) for i in shared]
         return twin

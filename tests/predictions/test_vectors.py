@@ -101,6 +101,14 @@ def test_only_the_right_candidates_are_in_memory(tmp_path: Path) -> None:
     assert sorted(np.concatenate([at for at, _ in stream.blocks(np.arange(0, M, 2))])) == list(range(M // 2))
 
 
+@pytest.mark.usefixtures("on_disk")
+def test_a_gallery_on_disk_without_a_right_candidate(tmp_path: Path) -> None:
+    write(tmp_path / "run", np.ones((2, D)), np.ones((M, D)), [50])
+    found = evaluate(read_run(tmp_path / "run"), {"q0": {"c999": 1}, "q1": {}}, "MRR,num_ret")
+    assert found.metrics == {"MRR": 0, "num_ret": 2 * M}
+    assert "no judged candidate is in the run" in found.notes[0]
+
+
 def test_equal_vectors_on_disk_are_twins_of_the_right_ones(tmp_path: Path) -> None:
     vectors = np.float32([[1, 0], [0, 1], [1, 0], [3, 4], [-1, 0], [1, 0]])
     pq.write_table(pa.table({"embedding": column(vectors)}), tmp_path / "image.parquet")
