@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from rankledger.ranking.blocks import Engine, Entries, Job, Tally, clear, count_block
+from rankledger.ranking.blocks import Engine, Entries, Job, Tally, clear, count_block, multiply
 from rankledger.ranking.counting import Counts, Group, Ragged, find
 from rankledger.ranking.stands import Floats, Ints
 from rankledger.ranking.vectors import Gallery, Vectors, compare, similarity
@@ -175,7 +175,8 @@ class Embeddings:
             here = self.left.take(left).shrunken()
             products = np.empty((len(some), len(right)), np.float32)
             for columns, block in self.right.blocks(right):
-                products[:, columns] = here @ block.shrunken().T
+                space = np.empty((2, len(some), len(block)), np.float32)
+                products[:, columns] = multiply(here, block.shrunken().T, *space)
             for row, query in enumerate(some):
                 place, there = find(candidates, excluded[query])
                 products[row, place[there]] = -np.inf

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rankledger.ranking import sources, vectors
+from rankledger.ranking import blocks, sources, vectors
 from rankledger.ranking.counting import Ragged
 from rankledger.ranking.sources import Embeddings, Table
 from rankledger.ranking.vectors import Vectors, similarity
@@ -43,14 +43,15 @@ def embeddings(left: np.ndarray, right: np.ndarray, cosine: bool) -> Embeddings:
 
 
 @pytest.mark.parametrize("cosine", [True, False])
-@pytest.mark.parametrize("block", [(2, 3), (256, 16384)])
+@pytest.mark.parametrize("block", [(2, 3, 2), (256, 16384, 512)])
 @pytest.mark.parametrize("seed", range(4))
 def test_embeddings_with_many_equal_scores(
-    monkeypatch: pytest.MonkeyPatch, cosine: bool, block: tuple[int, int], seed: int
+    monkeypatch: pytest.MonkeyPatch, cosine: bool, block: tuple[int, int, int], seed: int
 ) -> None:
     """Components of a few values: most scores tie, exactly or up to the last bit of float32."""
     monkeypatch.setattr(sources, "TOP_ROWS", block[0])
     monkeypatch.setattr(vectors, "BLOCK_VECTORS", block[1])
+    monkeypatch.setattr(blocks, "DEPTH", block[2])
     random = np.random.default_rng(seed)
     left, right = (random.choice(np.float32([-1, 0.1, 0.3, 1]), (n, 5)) for n in (7, 60))
     source = embeddings(left, right, cosine)
