@@ -84,18 +84,24 @@ class Stream:
         return self.held, np.searchsorted(self.kept, rows)
 
     def blocks(self, rows: Ints) -> Iterator[tuple[Ints, Vectors]]:
-        """See `Gallery`; in the order of the file."""
+        """See `Gallery`; in the order of the file. Raises `InputError` where it is another one than before."""
         position = np.full(len(self.ids), -1)
         position[rows] = np.arange(len(rows))
+        changed = InputError(f"{self.path}: changed while it was read; run it again")
+        end = 0
         for first, column in ahead(_columns(self.path, block_length(self.components))):
+            end = first + len(column)
+            if end > len(self.ids) or len(pc.list_flatten(column)) != len(column) * self.components:
+                raise changed
             stored = _numbers(column, self.components)
-            part = slice(first, first + len(stored))
-            mine = np.flatnonzero(position[part] >= 0)
+            mine = np.flatnonzero(position[first:end] >= 0)
             if len(mine):
                 some = stored if len(mine) == len(stored) else stored[mine]
-                block = Vectors(some, self.cosine, self.lengths[part][mine], self.shrink)
+                block = Vectors(some, self.cosine, self.lengths[first:end][mine], self.shrink)
                 block.twin = self._twin(block)
-                yield position[part][mine], block
+                yield position[first:end][mine], block
+        if end < len(self.ids):
+            raise changed
 
     def _twin(self, block: Vectors) -> Ints:
         """The vector in memory that each equals, −1 where none."""

@@ -120,8 +120,9 @@ def count_block(job: Job) -> tuple[Tally, Tally]:
     across, down = Tally.zero(len(by_row)), Tally.zero(len(by_column))
     positions = np.arange(len(rows))
     across.add(_equal(by_row, right.twin, at))
+    twin = left.twin[rows]  # here, so that not each thread looks for them
     if len(by_column):
-        down.add(_equal(by_column, left.twin[rows], positions))
+        down.add(_equal(by_column, twin, positions))
     row_layers, column_layers = list(_layers(by_row)), list(_layers(by_column))
     if len(rows) * len(right) <= FEW:
         some = left.take(rows)

@@ -42,7 +42,7 @@ Function = Callable[[Job], tuple[Tally, Tally]]
 CODE = hashlib.sha256(
     b"".join(
         Path(__file__).with_name(f"{name}.py").read_text("utf-8").encode()
-        for name in ("blocks", "cluster", "stands", "vectors")
+        for name in ("blocks", "cluster", "stands", "threads", "vectors")
     )
 ).hexdigest()
 

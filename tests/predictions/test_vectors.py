@@ -156,3 +156,14 @@ def test_what_is_wrong_is_counted_over_all_blocks(
         read_vectors(tmp_path / "image.parquet", ids, True)
     with pytest.raises(InputError, match=message):
         Stream(tmp_path / "image.parquet", ids, True, np.array([1]))
+
+
+@pytest.mark.parametrize("rows", [[[1.0, 2.0]], [[1.0, 2.0]] * 4, [[1.0]] * 3, [[1.0, 2.0], None, [1.0, 2.0]]])
+def test_a_gallery_that_changes_between_two_passes_is_refused(tmp_path: Path, rows: list[list[float] | None]) -> None:
+    path, ids = tmp_path / "image.parquet", pa.chunked_array([Ids(pa.array(["a", "b", "c"])).values])
+    pq.write_table(pa.table({"embedding": pa.array([[1.0, 2.0]] * 3, pa.list_(pa.float64()))}), path)
+    stream = Stream(path, ids, True, np.array([1]))
+    assert len(list(stream.blocks(np.arange(3)))) == 1
+    pq.write_table(pa.table({"embedding": pa.array(rows, pa.list_(pa.float64()))}), path)
+    with pytest.raises(InputError, match="changed while it was read"):
+        list(stream.blocks(np.arange(3)))
