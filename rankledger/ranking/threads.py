@@ -13,7 +13,8 @@ import numpy as np
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
 
-THREADS = min(16, os.cpu_count() or 1)
+# as many as this process may use of the processor's cores; more than 16 would want more memory than they save time
+THREADS = min(16, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
 # glibc keeps freed memory in pieces up to the size of the largest that it ever gave back; without this each block pays
 # for new pages, up to a quarter of the whole time
 np.empty(30 << 20, np.uint8)
