@@ -181,6 +181,12 @@ def test_a_dictionary_without_the_place_that_a_row_names():
 # ---- keys --------------------------------------------------------------------------------------------------
 
 
+def test_all_short_ids_have_keys_of_their_own():
+    letters = [chr(i) for i in range(128)]
+    ids = ["", *letters, *(one + other for one in letters for other in letters)]
+    assert len(set(key(pa.array(ids, pa.large_string())).tolist())) == len(ids)
+
+
 @settings(deadline=None)
 @given(st.lists(odd_ids | st.text("a\0", max_size=40), min_size=1, max_size=20), st.data())
 def test_a_key_depends_on_the_id_alone(ids, data):
