@@ -19,6 +19,7 @@ from rankledger.predictions.reading import Ids, canonical, kind_of
 from rankledger.scoring import Scored, score
 from rankledger.subset import Subset
 from rankledger.tables import InputError, as_strings, part_files, read_table, whole_file, whole_folder, write_table
+from stages.lock import pointer_of
 from stages.progress import Progress
 from stages.project import RUN_NAME, SHIPPED_RUNS, Project
 from stages.score import checked_subset
@@ -143,7 +144,7 @@ def register(project: Project, key: str, entry: dict[str, Any]) -> None:
 @contextlib.contextmanager
 def _undone(project: Project, folder: Path) -> Iterator[None]:
     """Puts the folder, its `.dvc` file and `params.yaml` back where the block fails."""
-    pointer, params = folder.with_name(f"{folder.name}.dvc"), project.root / "params.yaml"
+    pointer, params = pointer_of(folder), project.root / "params.yaml"
     kept = {p: p.read_bytes() if p.exists() else None for p in (pointer, params)}
     backup = folder.with_name(f".{folder.name}.before")
     shutil.rmtree(backup, ignore_errors=True)

@@ -35,7 +35,7 @@ from rankledger.tables import (
     to_json,
 )
 from stages.fetch import MANIFEST, matches
-from stages.lock import Hashes, Record, read_lock, read_pointer, stages, value_at
+from stages.lock import Hashes, Record, pointer_of, read_lock, read_pointer, stages, value_at
 from stages.project import Project, read_yaml
 from stages.report import metrics
 from stages.score import measure
@@ -242,7 +242,7 @@ class _Audit:
     def _pointers(self) -> dict[str, Record]:
         """The `.dvc` files of added runs."""
         folders = [self.project.predictions(entry["run"], entry["benchmark"]) for entry in self.runs.values()]
-        files = [folder.with_name(f"{folder.name}.dvc") for folder in folders]
+        files = map(pointer_of, folders)
         return {self.project.relative(f): read_pointer(self.project, f) for f in files if f.is_file()}
 
     def benchmark(self, name: str) -> None:

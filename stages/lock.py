@@ -117,6 +117,11 @@ def read_lock(project: Project) -> dict[str, Record]:
     }
 
 
+def pointer_of(folder: Path) -> Path:
+    """The `.dvc` file of a folder that `dvc add` versions: it lies beside it."""
+    return folder.with_name(f"{folder.name}.dvc")
+
+
 def read_pointer(project: Project, path: Path) -> Record:
     """The record of a `.dvc` file, which lies beside what it tells of."""
     outs = read_yaml(path)["outs"]

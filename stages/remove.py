@@ -4,14 +4,13 @@ import contextlib
 import re
 import shutil
 from collections.abc import Collection
-from pathlib import Path
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from rankledger.provenance.lineage import lines
 from rankledger.tables import InputError, meant, write_text
-from stages.lock import read_pointer
+from stages.lock import pointer_of, read_pointer
 from stages.project import SHIPPED_RUNS, Project
 from stages.revision import Commit, head
 
@@ -40,7 +39,7 @@ def remove(project: Project, run: str, name: str | None = None) -> None:
     unregister(project, [f"{run}-{benchmark}" for benchmark in names])
     for benchmark, way_back in zip(names, ways_back, strict=True):
         folder, scores = project.predictions(run, benchmark), project.scores(run, benchmark)
-        gone = [path for path in (_pointer(folder), folder, scores) if path.exists()]
+        gone = [path for path in (pointer_of(folder), folder, scores) if path.exists()]
         for path in gone:
             shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
         for parent in (folder.parent, scores.parent):
@@ -52,13 +51,9 @@ def remove(project: Project, run: str, name: str | None = None) -> None:
         print(way_back)
 
 
-def _pointer(folder: Path) -> Path:
-    return folder.with_name(f"{folder.name}.dvc")
-
-
 def _way_back(project: Project, run: str, name: str) -> str:
     """How to have the run again, as long as its `.dvc` file is there."""
-    pointer = _pointer(project.predictions(run, name))
+    pointer = pointer_of(project.predictions(run, name))
     path = project.relative(pointer)
     if not pointer.is_file():
         return "back: `rankledger add` with your own files"
